@@ -1,19 +1,12 @@
-//! The one door to atomics, locks and threads' hints: std, loom (`--cfg loom`), shuttle (`--cfg shuttle`), or std
-//! counted (feature `counted`).
+//! The one door to atomics, locks, thread-locals and waits of threads: std, loom (`--cfg loom`), shuttle
+//! (`--cfg shuttle`), or std counted (feature `counted`).
 //!
-//! Code that a model checker explores takes its atomics only from here, and model checkers see the shipped types. Loom
-//! explores weak memory on small kernels. Shuttle explores schedules (sequentially consistent ones only) on whole
-//! structures, up to the whole engine. Thread-locals and waits of threads therefore come through the door, too. The
-//! counted door behaves as std's and notes the cache lines that a thread touches. The notes prove that reads write no
-//! shared line. The counted door is a feature and not a `cfg`, as counted and uncounted types can stand in one build
-//! plan: with the feature off, the counted door is not compiled.
+//! Loom explores weak memory on small kernels. Shuttle explores schedules (sequentially consistent ones only), up to
+//! the whole engine. The counted door behaves as std's and notes the cache lines that a thread touches. It is a feature
+//! and not a `cfg`, as counted and uncounted types can stand in one build plan.
 //!
-//! Two things differ under loom, and the explored code must not depend on the differences: an atomic is larger than its
-//! value, and an atomic must be made by `new` (a zeroed page is not a valid loom atomic). Thread-locals are std's under
-//! loom: loom's threads share one thread of the machine, and explored code has no thread-locals. The counted door
-//! differs in neither.
-//!
-//! Locks are the door's own types, without std's poison.
+//! Explored code must not depend on loom's differences: an atomic is larger than its value, and must be made by `new`.
+//! Thread-locals are std's under loom, whose threads share one thread of the machine.
 //!
 //! [`Arc`] is for the objects on a transaction's path: tables, the database's core, the slots of epochs and logs. The
 //! counting door notes the counts of owners, and loom the last drop. Neither kind can be a method's `self`, hold a

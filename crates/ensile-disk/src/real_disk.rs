@@ -499,8 +499,8 @@ impl Disk for RealDisk {
     }
 
     fn mount(&self, name: &str) -> Result<Option<u64>, DiskError> {
-        let folder =
-            self.folder(name).map_err(|error| DiskError::io(Operation::Identify, &self.path(name), error))?;
+        let fail = |error| DiskError::io(Operation::Identify, &self.path(name), error);
+        let folder = self.folder(name).map_err(fail)?;
         #[cfg(target_os = "linux")]
         return Ok(mount::instance(folder.handle()));
         #[cfg(not(target_os = "linux"))]

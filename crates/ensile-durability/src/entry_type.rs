@@ -1,12 +1,5 @@
-//! Type of the entries of one role and version, as a folder's manifest names the type, and the error for a different
-//! type (I6).
-//!
-//! ```text
-//! type key version 0 fingerprint 6c62272e07bb0142 name string
-//! type object version 1 fingerprint 00112233445566aa name Count
-//! type operation version 1 fingerprint none name Change
-//! ```
-//! Invariant: A type has a single spelling as a line.
+//! Type of the entries of one role and version, as a folder's manifest names the type in a line of a single spelling
+//! (`docs/internals/formats/manifest.md`), and the error for a different type (I6).
 //!
 //! Neighbours: `files::manifest::types` compares and keeps the types; the manifest has the lines.
 

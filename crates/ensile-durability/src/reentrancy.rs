@@ -1,12 +1,6 @@
 //! Threads inside the application's code: call-backs of logs and checkpoints, and user code of objects. Calls from user
-//! code to a handle are refused. Wakers may call handles, except for waits that would wait for the waker (O8).
-//!
-//! ```text
-//! user code (operation, codec, replay, look, walk)      calls a handle of objects or of a database: refused
-//! a waker of A closes B                                 A's close waits for the waker, the waker for B
-//! meanwhile a waker of B closes A                       and B's close for this waker: refused
-//! ```
-//! Invariant: O8: user code reaches no handle, and no wait begins that would wait for itself, by a chain of such waits.
+//! code to a handle are refused. Wakers may call handles, except for waits that would wait for the waker, perhaps by a
+//! chain of such waits (O8).
 //!
 //! Neighbours: `log::waiters`, `checkpoint::manager` and the objects mark a thread inside such code. Engine and objects
 //! refuse calls from user code, and ask for a permit before a close; `checkpoint::request` asks before a wait.

@@ -1,14 +1,10 @@
 //! The counting door (feature `counted`): std's atomics and locks. A thread that records notes each access.
 //!
-//! The cost on many cores comes from the written lines, not from the number of writes: a cache line in another worker's
-//! hot path has to travel. Behind this door every load, store and read-modify-write notes its cache line and its place
-//! in the source. Plain writes into memory visible to other threads cannot pass a door; their writers note them through
-//! [`super::plain_access`]. Types have std's layout, so lines fall as in a shipped build.
-//!
-//! A lock notes a read-modify-write on lock and a read-modify-write on unlock. A count of owners notes a
-//! read-modify-write per change. Fences touch no line and are not noted. The door does not see plain reads and writes
-//! of memory that one thread owns (its stack, its sets). The door does not see std's own counts of owners if a crate
-//! names std's `Arc`.
+//! The cost on many cores comes from the written lines: a cache line in another worker's hot path has to travel. Every
+//! load, store and read-modify-write notes its cache line and its place in the source; a lock, an unlock and a change
+//! of a count of owners note a read-modify-write. Types have std's layout, so lines fall as in a shipped build. Plain
+//! writes are noted through [`super::plain_access`]. The door does not see memory that one thread owns, nor std's
+//! `Arc`.
 //!
 //! Neighbours: [`super`] exports the door; the bench's `shared-writes` reads the notes.
 

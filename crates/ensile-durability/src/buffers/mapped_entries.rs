@@ -1,16 +1,8 @@
 //! Copy of a buffer's entries in a mapped file, for the process after this process
 //! (docs/internals/protocols/process.md, docs/internals/formats/buffer.md).
 //!
-//! ```text
-//! header: owner of the file | number of the log's blocks | count word: bytes of the entries, and their checksum |
-//! entries
-//! ```
-//! Invariants:
-//! - B1: an entry is in the file before the append returns, so before any thread can see the entry's effect.
-//! - B2: the word that counts an entry is stored after the entry's last byte. Bytes beyond the count do not count.
-//! - B3: only the thread that owns the buffer resets the count to zero, once the entries stand in the log's file. The
-//!   next entries are stored after the reset. The number of the log's blocks is stored before the reset: a log with
-//!   fewer blocks is an older log.
+//! Invariants: B1 to B3. Only the thread that owns the buffer resets the count to zero. The number of the log's blocks
+//! is stored before the reset: a log with fewer blocks is an older log.
 //!
 //! Neighbours: `buffer` stores its entries here; `store::mapped_buffers` makes the files, and reads the files of a dead
 //! process.

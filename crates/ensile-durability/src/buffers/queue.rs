@@ -1,14 +1,9 @@
 //! Queue of full buffers for the logger, stock of empty buffers for workers (SiloR §3.4), and the bound of their
-//! memory.
+//! memory: all buffers of a logger's workers, or one buffer a worker, and a single buffer for a larger entry.
 //!
-//! Invariants:
-//! - All buffers of a logger's workers take at most the bound, or one buffer a worker if this is more. Buffers in use,
-//!   sealed, being written and free count. A single buffer for a larger entry may come on top. A worker that needs more
-//!   waits in `reserve`, before it binds (E1).
-//! - A waiting worker holds no buffer. So if as many buffers as workers exist, at least one buffer is on its way to the
-//!   disk, and comes back after the write.
-//! - Buffers come back after the write, not after the sync: a slow sync does not stop workers at once.
-//! - B4: a buffer that needs a file is handed out once the file is listed.
+//! Invariants: a worker that needs more waits in `reserve`, before it binds (E1), and holds no buffer meanwhile. So
+//! some buffer is on its way to the disk, and comes back after the write, not after the sync: a slow sync does not stop
+//! workers at once. A buffer that needs a file is handed out once the file is listed (B4).
 //!
 //! Neighbours: appenders push and ask for fresh buffers, the logger drains and returns them.
 
@@ -61,10 +56,7 @@ impl QueueState {
         debug_assert!(usual_bytes.is_multiple_of(LOG_BUFFER_BYTES), "{usual_bytes} bytes of usual buffers");
         debug_assert!(self.free.len() * LOG_BUFFER_BYTES <= usual_bytes, "a free buffer is not counted");
         debug_assert!(self.free.iter().all(|buffer| buffer.is_empty() && !buffer.is_large()));
-        debug_assert!(
-            self.sealed.iter().all(|buffer| !buffer.is_empty()),
-            "an empty buffer waits to be written"
-        );
+        debug_assert!(self.sealed.iter().all(|buffer| !buffer.is_empty()), "an empty buffer waits");
         let sealed_bytes: usize = self.sealed.iter().map(|buffer| buffer.capacity()).sum();
         debug_assert!(sealed_bytes <= self.bytes, "a sealed buffer is not counted");
         debug_assert!(self.waiting <= self.workers, "{} of {} workers wait", self.waiting, self.workers);
@@ -149,10 +141,7 @@ impl BufferQueue {
 
     /// Queue of a process-safe log; `first` is a buffer with a file of `files`.
     pub(crate) fn with_mapped_files(files: Box<dyn MappedFiles>, first: Box<Buffer>) -> Self {
-        assert!(
-            first.is_empty() && first.mapped_number().is_some(),
-            "its file shows what kind of life it is (B4)"
-        );
+        assert!(first.is_empty() && first.mapped_number().is_some(), "its file shows the kind of life (B4)");
         let mut state = QueueState::default();
         state.count(first.capacity());
         state.free.push(first);
@@ -290,10 +279,7 @@ impl BufferQueue {
                     continue;
                 }
             };
-            assert!(
-                buffer.is_empty() && buffer.has_room(body_bytes),
-                "a buffer without the room it is for (E1)"
-            );
+            assert!(buffer.is_empty() && buffer.has_room(body_bytes), "a buffer without its room (E1)");
             return Ok(Some(buffer));
         }
     }

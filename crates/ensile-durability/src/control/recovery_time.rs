@@ -1,25 +1,14 @@
 //! Forecast of the time that a recovery would take now, from the amounts to load and replay and from measured
-//! recoveries of this folder.
+//! recoveries of this folder: `rest + (load + replay) / threads`, each amount at its cost (K6).
 //!
-//! ```text
-//! time   = rest + (load + replay) / threads
-//! rest   = fixed cost: folders, the manifest, syncs
-//! load   = bytes and entries of the checkpoint, each at its cost
-//! replay = bytes and entries of the log behind it, each at its cost, and their time of applying when logged
-//! ```
-//! Costs are the costs of one thread. A measured recovery corrects each cost by its share of the predicted time: the
-//! largest share was most likely wrong most. Samples measure the time of applying operations while operations are made.
-//! So a tenfold increase of that time shows before any recovery meets it. A tenfold load shows too, because the
-//! forecast counts the logged bytes and entries. If nothing measures the time of applying, the forecast assumes the
-//! time per entry of earlier recoveries.
+//! A measured recovery corrects each cost by its share of the predicted time: the largest share was most likely wrong
+//! most. Samples measure the time of applying operations while operations are made, so a tenfold increase shows before
+//! any recovery meets it. If nothing measures that time, the forecast assumes the time per entry of earlier recoveries.
+//! A checkpoint takes time, so the forecast includes the growth of replay until a checkpoint that begins now is
+//! installed.
 //!
-//! A checkpoint takes time, and the log grows meanwhile. So the forecast includes the growth of replay until a
-//! checkpoint that begins now is installed (`growth`).
-//!
-//! Invariants:
-//! - The growth is the larger of the last window's rate and the moving average: a quiet time does not predict the load
-//!   that follows.
-//! - Costs stay positive, and one measurement changes a cost by a bounded factor.
+//! Invariants: the growth is the larger of the last window's rate and the moving average, because a quiet time does not
+//! predict the load that follows. Costs stay positive, and one measurement changes a cost by a bounded factor.
 //!
 //! Neighbours: `checkpoint::state_machine` updates the forecast and asks for it, `trigger` decides by it;
 //! `files::rates` keeps the costs.
@@ -347,8 +336,7 @@ impl RecoveryOutlook {
         let replay = self.cost(&all) * share;
         let load = dot(&self.costs.load, [installed.bytes as f64, installed.entries as f64]) / self.threads;
         let growth = self.last_growth.max(self.growth) * checkpoint.as_nanos() as f64;
-        let per_second =
-            |amount: u64, nanos: f64| if nanos > 0.0 { (amount as f64 * 1e9 / nanos) as u64 } else { 0 };
+        let per_second = |of: u64, nanos: f64| if nanos > 0.0 { (of as f64 * 1e9 / nanos) as u64 } else { 0 };
         let rates = RecoveryRates {
             is_measured: self.costs.is_measured,
             threads: self.threads as u64,

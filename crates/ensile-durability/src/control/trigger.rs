@@ -1,9 +1,6 @@
-//! Start condition of a checkpoint. SiloR §4.3 has a fixed pause, and names conditions like these as future work.
-//!
-//! The settings hold for the whole state. A turn of a cycling checkpoint takes one of n ranges, and begins after an
-//! n-th of the time or bytes.
-//!
-//! Without a log no bytes of log exist; the bytes that commits have changed take their place.
+//! Start condition of a checkpoint. SiloR §4.3 has a fixed pause, and names conditions like these as future work. A
+//! turn of a cycling checkpoint takes one of n ranges, and begins after an n-th of the time or bytes. Without a log,
+//! the bytes that commits have changed take the place of bytes of log.
 //!
 //! Neighbours: `checkpoint::manager` asks while no checkpoint runs.
 

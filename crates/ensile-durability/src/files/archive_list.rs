@@ -1,17 +1,7 @@
 //! Generations of an archive's files, and the end of every generation, in the file `ARCHIVE`
 //! (`docs/internals/formats/archive.md`).
 //!
-//! ```text
-//! ensile archive 1
-//! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f from 60
-//! generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66
-//! generation 4 first 70 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e..
-//! crc32c 5ba37c1e
-//! ```
-//! Invariants:
-//! - A3: A generation with entries leaves the manifest only after `ARCHIVE` has the generation with its D.
-//! - L4: Numbers and epochs grow. Only the last generation may lack its D. The epochs between two generations are void.
-//! - `ARCHIVE` is replaced as a whole: written as `ARCHIVE.new`, synced and renamed, with a sync of the folder.
+//! Invariants: A3 and L4. Only the last generation may lack its D. `ARCHIVE` is replaced as a whole.
 //!
 //! Neighbours: `archive` keeps `ARCHIVE` in step with the manifest, and repeats the manifest's lines.
 //! `recovery::archive` judges an archive by its `ARCHIVE`.
@@ -82,11 +72,7 @@ impl ArchiveList {
     pub(crate) fn write(&self, disk: &dyn Disk, folder: &str) -> Result<(), DiskError> {
         assert!(self.is_whole(), "A3, L4: {self:?}");
         let text = self.to_string();
-        debug_assert_eq!(
-            checked_body(&text).ok().and_then(parse).as_ref(),
-            Some(self),
-            "A3: a list reads back"
-        );
+        debug_assert_eq!(checked_body(&text).ok().and_then(parse).as_ref(), Some(self), "A3: it reads back");
         let (name, beside) = (in_folder(folder, ARCHIVE), in_folder(folder, ARCHIVE_NEW));
         let file = disk.create(&beside)?;
         file.write_at(text.as_bytes(), 0)?;
@@ -136,15 +122,8 @@ impl ArchiveList {
                 next.add(generation)?;
             }
         }
-        debug_assert!(
-            self.generations.iter().all(|one| next.lists(one.number)),
-            "A3: a listed generation stays"
-        );
-        debug_assert_eq!(
-            (next.database, next.from),
-            (self.database, self.from),
-            "A3: the archive stays the same"
-        );
+        debug_assert!(self.generations.iter().all(|one| next.lists(one.number)), "A3: a generation stays");
+        debug_assert_eq!((next.database, next.from), (self.database, self.from), "A3: it is the same");
         if next.is_whole() {
             Ok(next)
         } else {

@@ -1,18 +1,8 @@
 //! Blocks: the common grammar of all log and checkpoint files (`docs/internals/formats/block.md` has the byte boxes).
 //!
-//! ```text
-//! file  := opening-block block*            of a picture's pages: each block in an extent of its own
-//! block := header payload zero-padding to a multiple of 8
-//! ```
-//! Invariants:
-//! - L5: a block carries its place (generation, owner, sequence) and the header checksum of the block before it. The
-//!   header has a checksum of its own, which covers the payload's checksum. A reader therefore finds a block's place
-//!   even if the payload is torn.
-//! - L5: header checksums begin with the salt that the opening block names. An application's user chooses the bytes
-//!   inside an entry, and without the salt these bytes could pass for a block.
-//! - I1: the opening block names the database.
-//! - L7: every block of a later version has this header with a valid checksum. A reader therefore finds the block's
-//!   place even if the kind is [`BlockKind::Unknown`], and never mistakes such a block for damage or for a torn tail.
+//! Invariants: I1, L5, L7. The header checksum covers the payload's, so a reader finds a block's place even if the
+//! payload is torn, or the kind [unknown](BlockKind::Unknown). The checksum begins with the salt that the opening block
+//! names: an application's user chooses the bytes inside an entry, which could otherwise pass for a block.
 //!
 //! Neighbours: [`origin`] has the opening block's payload, [`entries`] the payload of data and rows, [`extent`] the
 //! places of blocks in page files; [`scan`] reads files. Loggers and checkpointers write blocks, and recovery reads
@@ -146,8 +136,7 @@ impl BlockKind {
 
     /// Format and byte of the kind in a header.
     fn format_and_byte(self) -> (u16, u8) {
-        let known =
-            Self::KNOWN.iter().find(|known| known.2 == self).expect("what is not known is not written");
+        let known = Self::KNOWN.iter().find(|known| known.2 == self).expect("only known kinds are written");
         (known.0, known.1)
     }
 
@@ -322,11 +311,7 @@ impl Header {
         let salt = if self.kind.is_opening() { Salt::OPENING } else { salt };
         let crc = salt.checksum(&header[..HEADER_CRC_AT]);
         header[HEADER_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
-        debug_assert_eq!(
-            Self::decode(header, salt).as_ref(),
-            Ok(&(self.clone(), crc)),
-            "it reads as it was written"
-        );
+        debug_assert_eq!(Self::decode(header, salt).as_ref(), Ok(&(self.clone(), crc)), "it reads back");
         crc
     }
 
@@ -361,8 +346,8 @@ impl Header {
         let epoch_max = Epoch::new(word(40, epoch));
         let ends = if known.is_extent() { [half_word, NUMBER_END] } else { [epoch; 2] };
         let [third, fourth] = [word(48, ends[0]), word(56, ends[1])];
-        let (marks, unit) =
-            if known.is_extent() { ([0; 2], [third, fourth]) } else { ([third, fourth], [0; 2]) };
+        let pair = [third, fourth];
+        let (marks, unit) = if known.is_extent() { ([0; 2], pair) } else { (pair, [0; 2]) };
         let [mark, published] = marks.map(Epoch::new);
         let header = Self {
             kind,

@@ -1,25 +1,7 @@
 //! Numbered manifests of a shared store. A manifest names the store's owner, and the files of a state that another
 //! machine can take over (`docs/internals/formats/shared.md`).
 //!
-//! ```text
-//! ensile shared manifest 3
-//! store 00112233445566778899aabbccddeeff number 12 term 2 attempt 0123456789abcdef
-//! shipper 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f reserved 5000 durable 70
-//! application prices, partition 0 of 4
-//! fenced 4a1e0c9a77d24f0e8f6d3a2b1c4d5e6f
-//! next generation 4 salt 1a2b3c4d
-//! part 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f/checkpoint0/ckpt-7-0.5e6f7a8b bytes 4096 crc 0a1b2c3d
-//! log 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f/log0/log-4-7.1a2b3c4d bytes 4096 crc 0a1b2c3d largest 64
-//! kept epoch 66
-//! checkpoint 7 ..
-//! generation 4 .. durable 66 files 7-7:2048
-//! generation 5 .. logs 0 ..
-//! crc32c 5ba37c1e
-//! ```
-//! Invariants:
-//! - H1: a manifest names every file of its state.
-//! - H2: number and term only grow. A manifest is never overwritten.
-//! - A manifest has exactly one spelling.
+//! Invariants: H1 and H2. A manifest has exactly one spelling.
 //!
 //! Neighbours: `shipping::shipper` and `shipping::take_over` write manifests, and a take-over reads the newest
 //! manifest. The lines of the state are lines of `manifest`.
@@ -121,11 +103,7 @@ impl SharedFile {
             SharedPiece { object: format!("{whole}.{offset}-{end}"), offset, bytes: end - offset }
         };
         let pieces: Vec<SharedPiece> = (0..bytes.div_ceil(most)).map(|at| piece(at * most)).collect();
-        debug_assert_eq!(
-            pieces.iter().map(|piece| piece.bytes).sum::<u64>(),
-            bytes,
-            "H1: no byte is left out"
-        );
+        debug_assert_eq!(pieces.iter().map(|piece| piece.bytes).sum::<u64>(), bytes, "H1: no byte is out");
         debug_assert!(
             pieces.is_sorted_by(|one, next| one.offset + one.bytes == next.offset),
             "H1: the objects of a file follow each other"
@@ -231,8 +209,7 @@ impl SharedManifest {
         let Self { number, term, shipper, reserved, durable, types, fenced, parts, logs, state, .. } = self;
         let is_numbered = *number > 0 && *term == fenced.len() as u64 + 1 && !fenced.contains(shipper);
         let part_names: BTreeSet<String> = parts.iter().map(|(part, _)| part.to_string()).collect();
-        let log_bytes: BTreeMap<SegmentName, u64> =
-            logs.iter().map(|log| (log.file.name, log.shared.bytes)).collect();
+        let log_bytes: BTreeMap<_, _> = logs.iter().map(|log| (log.file.name, log.shared.bytes)).collect();
         let has_parts = state
             .checkpoint
             .iter()

@@ -1,9 +1,6 @@
-//! Grammar of the store's text files: lines of named values, and a checksum as the last line.
+//! Grammar of the store's text files: lines `name value name value ..`, and as the last line `crc32c` with 8 hex
+//! digits.
 //!
-//! ```text
-//! text := title lines "crc32c " 8 hex digits
-//! line := name " " value (" " name " " value)*
-//! ```
 //! Invariant: A text has a single spelling. [`checked_body`] accepts exactly the texts of [`with_checksum`].
 //!
 //! Neighbours: The manifest, the shared manifest, the list of an archive, the marks of folders, the hint and the rates

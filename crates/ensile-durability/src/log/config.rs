@@ -18,8 +18,7 @@ use crate::store::{Archiving, Naming, Opening, ShippingOpen};
 
 /// Smallest size of a log file before the next file begins, in bytes: a few blocks.
 const SEGMENT_BYTES_MIN: u64 = 4096;
-const _: () =
-    assert!(SEGMENT_BYTES_MIN >= 4 * OPENING_BYTES as u64, "a file holds more than its opening block");
+const _: () = assert!(SEGMENT_BYTES_MIN >= 4 * OPENING_BYTES as u64, "a file holds further blocks");
 
 /// Configuration of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]

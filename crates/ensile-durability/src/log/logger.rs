@@ -1,16 +1,10 @@
 //! A logger takes appended entries from its workers, writes blocks, marks complete epochs, and syncs (SiloR §3.3 to
-//! §3.5).
+//! §3.5). A step calls `encode`, `submit`, `sync_mark` and `finish_submission`. `state_machine` decides; this file
+//! acts.
 //!
-//! A step has four parts. `encode` makes blocks of the appended entries. `submit` writes the blocks to the file.
-//! `sync_mark` syncs the file after a mark. `finish_submission` announces the epochs made durable. `state_machine`
-//! decides; this file acts.
-//!
-//! Invariants:
-//! - L1: `worker_scan` computes the claim of a mark. The queue of full buffers is drained after the scan of the slots.
-//! - L2: the logger takes the part-filled buffers of workers between commits, and of ended workers.
-//! - L3: if any log has an entry, every log writes a mark. Each mark has one sync.
-//! - A failed write or sync poisons the log for good. A write without disk space does not poison the log: the encoded
-//!   blocks are held, and the logger takes nothing from workers until the held blocks are written.
+//! Invariants: L1 to L3. The queue of full buffers is drained after the scan of the slots (L1). A failed write or sync
+//! poisons the log for good. A write without disk space does not: the encoded blocks are held, and the logger takes
+//! nothing from workers until the held blocks are written.
 //!
 //! Neighbours: `buffers` gives entries, `segments` writes blocks, `marks` and `waiters` take the durable epochs.
 

@@ -1,9 +1,6 @@
-//! A log without loggers: pictures make its epochs durable (SIREN §5).
-//!
-//! Invariants:
-//! - N18: D is e_c of the installed picture. D moves only after the manifest that names the picture is durable.
-//! - A waiting result asks for a picture of its epoch by waiting: the checkpoints read the largest awaited epoch. So
-//!   all waiting results share a picture, and a failed picture is tried again.
+//! A log without loggers: pictures make its epochs durable (SIREN §5). D moves only after the manifest that names the
+//! picture is durable (N18). A waiting result asks for a picture of its epoch by waiting, so all waiting results share
+//! a picture, and a failed picture is tried again.
 //!
 //! Neighbours: the checkpoints take pictures and report the outcome; `waiters` has the waiting results.
 

@@ -1,9 +1,6 @@
-//! End of a log. A close makes every appended entry durable, writes the last marks, and gives back unused space. A
-//! failure ends the log at once.
-//!
-//! Invariants:
-//! - L5: the last marks carry the D that the marks before them made durable. The hint is written after the last marks.
-//! - L6: a close needs one more epoch. If no epoch is reserved, the close reserves a few, or fails and says so.
+//! End of a log. A close makes every appended entry durable, writes the last marks, then the hint (L5), and gives back
+//! unused space. A close needs one more epoch: without one it reserves a few, or fails and says so (L6). A failure ends
+//! the log at once.
 //!
 //! Neighbours: the engine and objects close their log; `logger` writes the last marks; `admission` refuses the workers'
 //! entries.
@@ -96,9 +93,9 @@ impl Log {
                     continue;
                 }
                 let durable = self.durable_epoch();
-                let reason =
-                    format!("closed on a full disk, durable up to epoch {durable} and not beyond: {reason}");
-                return Err(self.poison(&reason));
+                return Err(self.poison(&format!(
+                    "closed on a full disk, durable up to epoch {durable} and not beyond: {reason}"
+                )));
             }
         }
         self.loggers.iter().for_each(|logger| logger.end_next(self));

@@ -67,11 +67,8 @@ impl Log {
     #[must_use]
     pub fn start(recovered: LogStart, store: &StdArc<OpenStore>) -> StdArc<Self> {
         let LogStart { first_epoch, config, segments, mapped } = recovered;
-        assert_eq!(
-            mapped.len(),
-            if config.process_safe { config.loggers } else { 0 },
-            "B4: each log has its first buffer"
-        );
+        let mapped_logs = if config.process_safe { config.loggers } else { 0 };
+        assert_eq!(mapped.len(), mapped_logs, "B4: each log has its first buffer");
         let mut mapped = mapped.into_iter();
         let mut queue = || mapped.next().map_or_else(BufferQueue::new, MappedStart::into_queue);
         let (clock, durable) = (store.clock().clone(), first_epoch.previous());

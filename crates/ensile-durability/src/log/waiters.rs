@@ -1,17 +1,12 @@
 //! The waiters for D, and the announced D.
 //!
 //! Invariants:
-//! - D and the end change under one lock. So no epoch is announced after the log's end, and no waiter registers between
-//!   the two changes and sleeps for ever.
-//! - A commit without a waiting thread or future does not use this module.
-//! - A waiting future or thread has one slot, however often and by whichever task the future is polled. The slot is
-//!   given back when its waiter is dropped.
-//! - Only `expire` removes a slot without an answer: the disk was full for longer than results wait, or a picture has
-//!   failed.
+//! - D and the end change under one lock. So no epoch is announced after the log's end, and no waiter sleeps for ever.
+//! - A waiting future or thread has one slot, however often the future is polled. The drop of the waiter gives the slot
+//!   back. Only `expire` removes a slot without an answer.
 //! - Wakers are cloned, woken and dropped with no lock held, because wakers run foreign code. A panic in a waker ends
-//!   there: the log and the remaining waiters continue.
-//! - A step for log space may run under locks of its caller. The released wakers are kept, and the next thread that
-//!   wakes waiters of this log wakes them.
+//!   there. A step for log space may run under locks of its caller, so the next thread that wakes waiters wakes its
+//!   wakers.
 //!
 //! Neighbours: `durable_epoch` waits for threads and polls for futures; loggers announce D, and read the wanted epoch
 //! to close epochs early.
@@ -142,10 +137,7 @@ impl WaiterList {
         let first = self.waiting.keys().next();
         debug_assert!(first.is_none_or(|(epoch, _)| *epoch > durable), "{first:?} waits for what is durable");
         debug_assert!(self.end.is_none() || self.waiting.is_empty(), "a waiter of a log that has ended");
-        debug_assert!(
-            self.waiting.keys().all(|(_, number)| *number < self.next),
-            "a number that was not given"
-        );
+        debug_assert!(self.waiting.keys().all(|(_, number)| *number < self.next), "an unknown number");
     }
 }
 

@@ -40,10 +40,7 @@ impl<'a> Iterator for FramedEntries<'a> {
             self.rest = &[];
             return Some(Err(BadFrame));
         };
-        debug_assert!(
-            rest.len() + ENTRY_FRAME_BYTES <= self.rest.len(),
-            "each entry takes its frame at least"
-        );
+        debug_assert!(rest.len() + ENTRY_FRAME_BYTES <= self.rest.len(), "each entry takes its frame");
         self.rest = rest;
         let tid = Tid::from_word(bits);
         Some(if tid.bits() == bits { Ok((tid, body)) } else { Err(BadFrame) })

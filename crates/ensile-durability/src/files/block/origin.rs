@@ -1,10 +1,6 @@
-//! Payload of the opening block: the file's database, its salt, and the kind of its entries.
-//!
-//! Invariants:
-//! - I1: the payload names the database. A copied file has the same payload, so the payload does not distinguish a copy
-//!   from the original.
-//! - The opening block is synced before anything is written behind the block. A longer file with an unreadable opening
-//!   block is damaged or another database's.
+//! Payload of the opening block: the file's database (I1), its salt, and the kind of its entries. The opening block is
+//! synced before anything is written behind the block. A longer file with an unreadable opening block is damaged or
+//! another database's.
 //!
 //! Neighbours: `log::segments`, `files::checkpoint::writer` and `checkpoint::picture` write the block, backups and
 //! take-overs copy the block, and [`super::scan`] reads the block.

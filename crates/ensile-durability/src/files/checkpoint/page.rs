@@ -69,10 +69,7 @@ impl PageContents {
 
     /// The entries, each with TID and body.
     pub fn iter(&self) -> impl Iterator<Item = (Tid, &[u8])> {
-        debug_assert!(
-            self.bytes.len() >= self.entries as usize * ENTRY_FRAME_BYTES,
-            "each entry has its frame"
-        );
+        debug_assert!(self.bytes.len() >= self.entries as usize * ENTRY_FRAME_BYTES, "entries have frames");
         FramedEntries::new(&self.bytes).map(|entry| entry.expect("what was pushed is framed"))
     }
 

@@ -1,9 +1,6 @@
-//! Reader of a checkpoint file, block by block, with every check that the format allows.
-//!
-//! Invariants:
-//! - No entry of a block is handed out before header, place, chain and payload are checked. The file counts as a whole
-//!   only once its end block agrees with the blocks read, and no byte follows the end block.
-//! - An installed checkpoint's files were synced before the installation: any fault in such a file is damage.
+//! Reader of a checkpoint file, block by block, with every check that the format allows. The file counts as a whole
+//! only once its end block agrees with the blocks read, and no byte follows. An installed checkpoint's files were
+//! synced before the installation: any fault in such a file is damage.
 //!
 //! Neighbours: `files::block` has the grammar, and reads blocks. Recovery and the tools that check a folder load
 //! checkpoints with this reader.
@@ -87,10 +84,7 @@ impl PartReader {
     ) -> Result<Self, DurabilityError> {
         let files = &of.files;
         assert!(part.checkpoint == files.number, "{part} is of another checkpoint");
-        assert!(
-            part.checkpointer < files.checkpointers && part.file < files.files,
-            "{part} is none of its files"
-        );
+        assert!(part.checkpointer < files.checkpointers && part.file < files.files, "{part} is not of it");
         let name = part.to_string();
         let file = match disk.open_to_read(&name) {
             Ok(file) => file,

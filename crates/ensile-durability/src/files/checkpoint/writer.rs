@@ -1,10 +1,8 @@
 //! Writer of the files of one checkpointer in one checkpoint: blocks go to the files in turn, files are synced as they
 //! grow, and end with their totals.
 //!
-//! Invariants:
-//! - I1: a file's opening block is synced before a further block is written.
-//! - After [`PartWriter::end`] every byte and every name of these files is on stable storage (K1: installed checkpoints
-//!   are whole).
+//! Invariants: I1: the opening block is synced first. K1: after [`PartWriter::end`] every byte and every name of these
+//! files is on stable storage.
 //!
 //! Neighbours: `file_set_writer` hands over full blocks; `crate::files::block` has the grammar; `reader` reads the
 //! files.
@@ -222,11 +220,7 @@ impl PartFile {
     fn write(&mut self, header: &Header, block: &mut [u8]) -> Result<u64, DiskError> {
         self.previous_crc = header.encode(block, self.salt);
         assert_eq!(block.len(), header.block_bytes());
-        assert_eq!(
-            (header.sequence, header.owner),
-            (self.sequence, self.name.checkpointer),
-            "blocks are chained"
-        );
+        assert_eq!((header.sequence, header.owner), (self.sequence, self.name.checkpointer), "a chain");
         self.file.write_at(block, self.offset)?;
         self.sequence += 1;
         self.offset += block.len() as u64;

@@ -1,15 +1,9 @@
-//! One log file, read alone: the end of its chain of blocks, and the bytes behind that end (L5).
+//! One log file, read alone: the end of its chain of blocks, and the bytes behind that end. Headers are chained, so a
+//! walk over the headers finds the end. The walk checks a payload only if no later header of the log shows that the
+//! payload was synced. Replay checks the remaining payloads.
 //!
-//! Headers are chained, so a walk over the headers finds the end. The walk checks a payload only if no later header of
-//! the log shows that the payload was synced. Replay checks the remaining payloads.
-//!
-//! Invariants:
-//! - L5: a block belongs to the chain if the block follows by sequence and checksum from the opening block of the file.
-//! - L5: remainders of entries may stand behind the gap. Recovery believes only blocks with the log's salt.
-//! - L5: a data block repeats the log's last synced mark, so a chain that ends below that mark is damaged and not torn.
-//! - L7: if the log's salt proves a block to be this log's, and the block's kind is unknown, the block is a newer
-//!   version's: an error.
-//! - L4: `seen` is the largest epoch in the log's blocks in this file, also behind the gap and in torn blocks.
+//! Invariants: L4, L5, L7. Recovery believes only blocks with the log's salt. A data block repeats the log's last
+//! synced mark, so a chain that ends below that mark is damaged and not torn.
 //!
 //! Neighbours: any thread reads any file; `chain` puts the files of a log together.
 

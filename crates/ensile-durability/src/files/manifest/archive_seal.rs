@@ -1,14 +1,7 @@
 //! Seal of an archive in the manifest: the generations that had ended in `ARCHIVE` when the manifest was written
-//! (`docs/internals/formats/manifest.md`).
+//! (`docs/internals/formats/manifest.md`, line `archived`).
 //!
-//! ```text
-//! archived 2 seal 5e6f7a8b
-//! ```
-//! Invariants:
-//! - A2: `ARCHIVE` has at least the ended generations of the seal. `ARCHIVE` is written first, so a crash between the
-//!   two writes leaves a newer `ARCHIVE`. An `ARCHIVE` with fewer ended generations was put back to an older state.
-//! - The line of an ended generation never changes its text or its place. A checksum over the first lines therefore
-//!   identifies the ended generations.
+//! Invariants: A2. `ARCHIVE` is written first, so a crash between the two writes leaves a newer `ARCHIVE`.
 //!
 //! Neighbours: `list` has the lines. The keeper of the manifest writes the seal, and `archive` compares the seal.
 

@@ -1,24 +1,9 @@
-//! Older states of a backup, and the log files of each state (`docs/internals/formats/manifest.md`).
+//! Older states of a backup, and the log files of each state (`docs/internals/formats/manifest.md`, lines
+//! `kept epoch`). A state of files is a checkpoint and its generations; the last generation has no log, and the
+//! generation before is closed at the state's epoch. A picture without a log is a state too.
 //!
-//! ```text
-//! kept epoch 63
-//! checkpoint 7 generation 3 low 61 high 62 ..
-//! generation 3 first 61 .. durable 63 files 0-5:4096,3-7:128
-//! generation 4 first 64 .. logs 0 ..
-//! ```
-//! A state of files is a checkpoint and its generations, in lines of a manifest. The state is a whole database, also
-//! without the other states. The last generation of a state has no log, and the generation before the last is closed at
-//! the state's epoch. States of one database share files. The logs of a later state begin behind the epochs that its
-//! checkpoint covers, and have more bytes of the file in which an earlier state ends. So a state lists the first and
-//! the last file of each log, and the bytes of the last file. If the checkpoint is a picture, the state has the log
-//! behind the picture. A picture without a log is a state too.
-//!
-//! Invariants:
-//! - N21: a file outside the span of its log belongs to no log of the state. In the last file, only the bytes of the
-//!   span belong to the state.
-//! - A5: a state offers an earlier epoch only if the epoch was durable in its life, and is not below e_h of the state's
-//!   checkpoint.
-//! - N16: no two states of a backup have the same epoch, and all pictures of a backup stand in one page file.
+//! Invariants: A5, N16 and N21. Logs of states share files, so a state lists the first and last file of each log, and
+//! the bytes of the last file.
 //!
 //! Neighbours: `manifest` has the lines; `crate::backup` writes the lines; `recovery::log_files` omits the files
 //! outside a span.
@@ -98,8 +83,7 @@ impl FilesState {
             debug_assert_eq!(back.epoch(), epoch, "A5: the state ends there");
             return Some(back);
         }
-        let mut generations: Vec<Generation> =
-            lives.iter().filter(|life| life.first <= epoch).cloned().collect();
+        let mut generations: Vec<_> = lives.iter().filter(|life| life.first <= epoch).cloned().collect();
         let last = generations.last_mut()?;
         last.durable = Some(epoch);
         let number = last.number + 1;

@@ -1,6 +1,5 @@
-//! Consistency of a manifest's contents. A manifest that is not whole is neither read nor written.
-//!
-//! Invariants: I1, I2, L4, L6, K1, N16, N18, N23 and B4, as [`super`] states them.
+//! Consistency of a manifest's contents: I1, I2, L4, L6, K1, N16, N18, N23 and B4. A manifest that is not whole is
+//! neither read nor written.
 //!
 //! Neighbours: [`super::text_form`] and [`super::file`] check manifests; the shared manifest checks its state.
 
@@ -64,8 +63,7 @@ impl Manifest {
     /// True if the lineage ends at or before the last generation, and agrees with each listed generation (N23). A
     /// backup's generations are not compared, because they may describe only the folder.
     fn has_lineage_whole(&self) -> bool {
-        let is_same =
-            self.is_of_backup() || self.generations.iter().all(|listed| self.lineage.agrees(listed));
+        let is_same = self.is_of_backup() || self.generations.iter().all(|life| self.lineage.agrees(life));
         is_same && self.lineage.newest() <= self.generations.last().map_or(0, |last| last.number)
     }
 

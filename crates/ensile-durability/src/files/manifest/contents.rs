@@ -1,9 +1,4 @@
-//! Contents of a manifest: owner of the folder, checkpoint, generations, and older states of a backup.
-//!
-//! Invariants:
-//! - I1: [`Manifest::check_ours`] permits the files of this database, of its parent, and of the ancestors.
-//! - N23: [`Manifest::lives`] has the listed generations, and the generations that have left the list.
-//! - N24: a manifest in state `Creating` names the copy that is to be made in the folder.
+//! Contents of a manifest: owner of the folder (I1), checkpoint, generations (N23), and older states of a backup.
 //!
 //! Neighbours: [`super::consistency`] judges the contents, and [`super::text_form`] has their text.
 
@@ -259,10 +254,7 @@ impl Manifest {
         if before.state == Making::Created {
             let known = self.databases();
             self.ancestors.extend(before.databases().difference(&known));
-            debug_assert!(
-                before.databases().is_subset(&self.databases()),
-                "I1: files of {before:?} stay known"
-            );
+            debug_assert!(before.databases().is_subset(&self.databases()), "I1: files of {before:?} stay");
         }
     }
 

@@ -1,8 +1,5 @@
-//! File of the manifest: reading, and replacement as a whole.
-//!
-//! Invariants:
-//! - A write replaces the whole manifest: write a new file, sync, rename, sync the folder.
-//! - A manifest that [`Manifest::read`] would refuse is not written.
+//! File of the manifest: reading, and replacement as a whole. A manifest that [`Manifest::read`] would refuse is not
+//! written.
 //!
 //! Neighbours: [`super::keeper`] writes the manifest; every part of the store reads the manifest.
 

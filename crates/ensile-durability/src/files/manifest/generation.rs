@@ -1,12 +1,7 @@
 //! A generation: one life of the database, as a line of the manifest or of an archive's list
 //! (`docs/internals/formats/manifest.md`).
 //!
-//! ```text
-//! generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66 files 0-5:4096,3-7:128
-//! ```
-//! Invariants:
-//! - L4: an open generation has no durable epoch D. A closed generation has its D.
-//! - K1, K5, N12: [`Generation::fits`] is true if a checkpoint and the generation may be in one manifest.
+//! Invariants: L4: only an open generation has no durable epoch D. K1, K5, N12: see [`Generation::fits`].
 //!
 //! Neighbours: `manifest` and `archive_list` have the line. `lineage` remembers a generation that has left the list.
 

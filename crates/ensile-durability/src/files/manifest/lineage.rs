@@ -1,20 +1,9 @@
-//! Generations of a database, by number and salt, with the end of every generation. The lineage distinguishes the
-//! history of a database from a different history with the same beginning (`docs/internals/formats/manifest.md`).
+//! Generations of a database, by number and salt, with the end of every generation
+//! (`docs/internals/formats/manifest.md`, line `lineage`). A copy that is opened begins a generation of the next number
+//! with a different salt. A state is in the history of this database if its generation is here with the same salt, and
+//! did not end before the epoch of the state.
 //!
-//! ```text
-//! lineage 1:1a2b3c4d:55,2:5e6f7a8b:66
-//! ```
-//! If an older copy of a database is opened, the copy closes its open generation, perhaps at a smaller D. The copy then
-//! begins a generation of the next number with a different salt. A state is in the history of this database if its
-//! generation is in the lineage with the same salt, and did not end before the epoch of the state.
-//!
-//! Invariants:
-//! - N23: A generation that leaves the manifest's list is remembered with its D, behind the generations that left
-//!   before. A generation that a repair gives up is forgotten. Beyond [`LINEAGE_MAX`] the oldest generations are
-//!   forgotten.
-//! - N23: The lineage of a backup is the lineage of the copied database, up to the newest state. Its last generation is
-//!   the generation of the newest state, and ends with the state.
-//! - A4: An archive that brings a backup forward lists the generations of the backup's lineage, and later generations.
+//! Invariants: A4 and N23. A generation that a repair gives up is forgotten.
 //!
 //! Neighbours: `manifest` has the line. `crate::backup` and the shipper compare the lineage of the database with the
 //! lineage of its copy. `recovery::archive` compares the lineage of a backup with the list of an archive.

@@ -1,10 +1,5 @@
-//! Copied part of one log of a generation, in the generation's line (`docs/internals/formats/manifest.md`).
-//!
-//! ```text
-//! files 0-5:4096,3-7:128
-//! ```
-//! Invariant: N21: a file outside the span of its log belongs to no log of the state. In the last file, only the bytes
-//! of the span belong to the state.
+//! Copied part of one log of a generation, in the generation's line (`docs/internals/formats/manifest.md`, `files`;
+//! N21).
 //!
 //! Neighbours: `generation` has a span for each log; `crate::backup` and the shipper make spans.
 

@@ -1,10 +1,5 @@
-//! Origin of the state with which a database began, as the manifest has it (`docs/internals/formats/manifest.md`).
-//!
-//! ```text
-//! backup of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
-//! restored epoch 63
-//! ```
-//! Invariant: A folder is a backup until the first open. Afterwards the folder is an independent database, and receives
+//! Origin of the state with which a database began (`docs/internals/formats/manifest.md`, lines `backup of` and
+//! `restored epoch`). A folder is a backup until the first open. Afterwards it is an independent database, and receives
 //! no backup.
 //!
 //! Neighbours: `manifest` has the line. `crate::backup` writes the line, and checks the line of a target first. An open

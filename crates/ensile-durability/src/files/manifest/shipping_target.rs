@@ -1,10 +1,7 @@
 //! Shared store to which a database ships, as the manifest remembers the store (`docs/internals/formats/manifest.md`).
 //!
-//! ```text
-//! ships to 00112233445566778899aabbccddeeff fenced no
-//! ```
-//! Invariant: H7: A folder in the state `Creating` with the line belongs to an unfinished take-over. No open makes the
-//! folder a database (`creation_marker`).
+//! Invariant: H7: a folder in the state `Creating` with the line belongs to an unfinished take-over
+//! (`creation_marker`).
 //!
 //! Neighbours: `manifest` has the line. The shipper and a take-over write the line; `shipping_open` reads the line.
 

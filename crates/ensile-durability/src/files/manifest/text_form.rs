@@ -1,8 +1,5 @@
-//! Text of a manifest: the lines that `Display` writes, and that [`Manifest::parse`] reads.
-//!
-//! Invariants:
-//! - L7: reading the manifest refuses an unknown format, before any block is judged.
-//! - The format of a manifest is the oldest format that permits all of the manifest's lines ([`Manifest::format`]).
+//! Text of a manifest: the lines that `Display` writes, and that [`Manifest::parse`] reads. The format of a manifest is
+//! the oldest format that permits all of its lines ([`Manifest::format`]; L7).
 //!
 //! Neighbours: [`super::file`] reads and writes the text. The line of a value is in the file of the value.
 

@@ -1,11 +1,7 @@
 //! Writer of a picture's blocks into extents: pages and pending removes of a part, then the directory and the root.
 //!
-//! Invariants:
-//! - N12: [`BlockWriter::sync`] syncs the written blocks before a root that reaches the blocks counts.
-//! - A page is cut into blocks wherever a block is full. A block names its place in the page, and the checksum of the
-//!   block before.
-//! - A tail stands behind the last block of a page that is written now, in the free bytes of the page's last unit, and
-//!   is written with the page. A moved page leaves its tail behind: the tail was an older picture's (N10).
+//! Invariants: N12. A tail stands behind the last block of a page that is written now, in the free bytes of the page's
+//! last unit. A moved page leaves its tail behind: the tail was an older picture's (N10).
 //!
 //! Neighbours: [`super::file`] has the extents, and [`super::blocks`] has the bytes. `picture_part_writer` writes a
 //! checkpointer's part, and `picture_set` writes the directory.
@@ -127,10 +123,7 @@ impl BlockWriter {
         tail: Option<PageTail<'_>>,
     ) -> Result<(PagePlace, Option<TailPlace>), String> {
         let (payload, section) = (page.payload(), bound.section);
-        assert!(
-            payload.len() >= page.entries() as usize * PageContents::FRAME_BYTES,
-            "each entry has its frame"
-        );
+        assert!(payload.len() >= page.entries() as usize * PageContents::FRAME_BYTES, "entries have frames");
         assert_eq!(page.entries() == 0, payload.is_empty(), "entries take bytes");
         assert!(tail.is_none() || !payload.is_empty(), "an empty page has no tail");
         let mut extents: Vec<ExtentPlace> = Vec::new();

@@ -1,9 +1,7 @@
 //! The free units of a page file.
 //!
-//! Invariants:
-//! - N12: a unit that the installed picture or the picture under way reaches is not free. A caller that gives an extent
-//!   back guarantees that no readable manifest reaches the extent.
-//! - No unit is free twice, and no unit behind the end is free: the end is behind the last unit that is not free.
+//! Invariants: N12: a caller that gives an extent back guarantees that no readable manifest reaches the extent. No unit
+//! is free twice, and the file's end is behind the last unit that is not free.
 //!
 //! Neighbours: a page file's writer takes and gives back extents. A file that is read again begins with the extents
 //! that the root reaches.

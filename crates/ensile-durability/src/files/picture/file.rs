@@ -1,9 +1,7 @@
 //! A page file that this process writes to, and the extents that an attempt at a picture has taken in the file.
 //!
-//! Invariants:
-//! - I1: the opening block is synced before an extent is handed out.
-//! - N12: extents are handed out of free units only. Extents that an attempt has taken are free again when the attempt
-//!   is dropped, and stay taken once the attempt's picture is installed.
+//! Invariants: I1: the opening block is synced first. N12: extents that an attempt has taken are free again when the
+//! attempt is dropped, and stay taken once the attempt's picture is installed.
 //!
 //! Neighbours: [`super::extents`] counts units; the writers of a part and of a directory fill extents.
 

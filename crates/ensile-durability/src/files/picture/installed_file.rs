@@ -1,7 +1,7 @@
 //! A page file of an installed picture, opened to be read: the opening block has named the database (I1).
 //!
-//! Neighbours: [`super::reader`] reads blocks of the file; `checkpoint::picture::base_picture`
-//! opens the file once more to write.
+//! Neighbours: [`super::reader`] reads blocks of the file; `checkpoint::picture::base_picture` opens the file once more
+//! to write.
 
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskFile};

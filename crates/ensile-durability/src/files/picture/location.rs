@@ -1,15 +1,10 @@
 //! Places of the blocks of a picture, as a root and the parts of a directory name them; and the facts that the blocks'
 //! headers repeat.
 //!
-//! ```text
-//! extent-place := folder u16 · first unit u32 · units u32 · header checksum u32
-//! ```
-//! Invariants:
-//! - A block names its own place, so a block written for another place, number or checkpoint is detected. The header
-//!   checksum in the place vouches for the whole block.
+//! Invariant: a block names its own place, so a block written for another place, number or checkpoint is detected. The
+//! header checksum in the place vouches for the whole block.
 //!
-//! Neighbours: [`super::root`], [`super::directory`] and [`super::page`] have places; `files::block` has the
-//! headers.
+//! Neighbours: [`super::root`], [`super::directory`] and [`super::page`] have places; `files::block` has the headers.
 
 use ensile_base::Epoch;
 

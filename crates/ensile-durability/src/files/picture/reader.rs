@@ -1,15 +1,11 @@
 //! Reader of an installed picture, block by block, with every check that the format allows.
 //!
-//! Invariants:
-//! - No entry of a block is handed out before the block's place, the header's checksum and the payload are checked. The
-//!   checksum is compared with the one in the block's place.
-//! - An installed picture was synced before the installation: any fault in an installed picture is damage.
-//! - A block or page in memory takes no more bytes than its file has.
+//! Invariants: no entry is handed out before the block's place, checksums and payload are checked. An installed picture
+//! was synced before the installation: any fault is damage. A block in memory takes no more bytes than its file has.
 //!
 //! Neighbours: recovery loads with this reader, a part of the directory at a time; [`blocks`] hands a page's blocks to
 //! a load and to a copy; [`super::location`] checks headers, [`super::blocks_read`] counts the blocks read;
-//! `checkpoint::picture::version_check` compares pages with the versions beside the pages, for a caller that keeps no
-//! rows.
+//! `checkpoint::picture::version_check` compares pages with the versions beside the pages.
 
 mod blocks;
 
@@ -271,10 +267,7 @@ impl PictureReader {
         let behind = self.root.parts.get(index + 1).map(|part| &part.bound);
         let mut in_place: Vec<usize> = (0..pages.len()).collect();
         in_place.sort_by_key(|page| pages[*page].extents.first().map(|place| place.extent));
-        debug_assert!(
-            in_place.len() == pages.len() && behind.is_none_or(|behind| pages[0].bound < *behind),
-            "N17"
-        );
+        debug_assert!(in_place.len() == pages.len() && behind.is_none_or(|end| pages[0].bound < *end), "N17");
         in_place.iter().take(AHEAD).for_each(|page| self.ask_for(&pages[*page]));
         for (turn, &at) in in_place.iter().enumerate() {
             if let Some(later) = in_place.get(turn + AHEAD) {

@@ -1,13 +1,9 @@
 //! A logger's files. The logger prepares the next file ahead of time, continues in the next file once the current file
-//! is full or old, and closes the used file.
+//! is full or old, and closes the used file. On a full disk blocks take precedence over the next file.
 //!
-//! Invariants:
-//! - L3: the log continues in a file whose name is synced. The log writes and syncs the file's opening mark before
-//!   anything behind it.
-//! - Waiting results wait only for the opening mark: files are made, cut and renamed under the lock of the next file,
-//!   without the writer's lock. The lock of the next file is always taken before the writer's lock.
-//! - On a full disk the logger first removes the next file, because blocks take precedence.
-//! - No file of a closed log changes: the close takes the lock of the next file too.
+//! Invariants: L3. Waiting results wait only for the opening mark: files are made, cut and renamed under the lock of
+//! the next file, without the writer's lock. The lock of the next file is always taken before the writer's lock, also
+//! by a close.
 //!
 //! Neighbours: `next_file` and `segments` do the work; a step of `logger` decides when work is due.
 
@@ -79,9 +75,9 @@ impl Logger {
         }
         // Relaxed: a hint; `roll` makes the file ready if necessary.
         let is_small = self.next_ready.load(Ordering::Relaxed) && writer.segments.is_used_up();
-        let is_due =
-            writer.segments.is_due(now_nanos) || (asked || is_small) && writer.segments.may_roll(now_nanos);
-        is_due && writer.steps.may_roll()
+        let Writer { segments, steps, .. } = writer;
+        let is_due = segments.is_due(now_nanos) || (asked || is_small) && segments.may_roll(now_nanos);
+        is_due && steps.may_roll()
     }
 
     /// Continues in the next file, and closes the used file: the last action of a step on the logger's thread. If

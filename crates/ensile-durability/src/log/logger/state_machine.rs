@@ -8,12 +8,8 @@
 //!                               no space v   | a later step submits the same bytes
 //!                                         Held
 //! ```
-//! A close, or the end of the log, ends the steps at any stage: no further block is written.
-//!
-//! Invariants:
-//! - Held blocks are submitted before anything else is encoded, because held blocks come first in the chain (L5).
-//! - A mark counts once the sync after its write is done (L3). One sync serves all submitted blocks.
-//! - An asynchronous store may answer later than the request: the stage is `Submitted` until then.
+//! Invariants: held blocks are submitted before anything else is encoded, because they come first in the chain (L5). A
+//! mark counts once the sync after its write is done (L3). A close, or the end of the log, ends the steps at any stage.
 //!
 //! Neighbours: `super` carries the actions out, and reports their results.
 

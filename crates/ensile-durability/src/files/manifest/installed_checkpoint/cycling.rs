@@ -1,15 +1,7 @@
-//! Cycling checkpoint by ranges of keys, as the manifest names it (`docs/internals/formats/manifest.md`).
+//! Cycling checkpoint by ranges of keys, as the manifest names it (`docs/internals/formats/manifest.md`, lines `ranges`
+//! and `range`).
 //!
-//! ```text
-//! ranges 2 wanted 16 bytes 2469136 largest 1234568
-//! range 0 key - checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt ..
-//! range 2 key 6d checkpoint 9 generation 3 low 65 high 66 checkpointers 2 files 4 entries 9000 bytes 1234568 salt ..
-//! ```
-//! Invariants:
-//! - K4: The first range begins before every key, and each later range begins behind the range before. The ranges
-//!   therefore tile the sections, and no line can contradict this.
-//! - K5: Together with the log from the least e_l of the ranges on, the checkpoint gives the state at any D that is not
-//!   below the largest e_h.
+//! Invariants: K4 and K5. A range ends where the next begins, so no line can contradict the tiling.
 //!
 //! Neighbours: [`super`] has the operations of every kind. `checkpoint::state_machine` fills in the fields.
 

@@ -1,9 +1,4 @@
-//! A fuzzy checkpoint, as the manifest names it (`docs/internals/formats/manifest.md`).
-//!
-//! ```text
-//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal ..
-//! ```
-//! Invariant: K1: the checkpoint and the log from e_l on give the state at any D >= e_h.
+//! A fuzzy checkpoint, as the manifest names it (`docs/internals/formats/manifest.md`, line `checkpoint`; K1).
 //!
 //! Neighbours: [`super`] has the operations of every kind. `checkpoint::state_machine` fills in the fields.
 

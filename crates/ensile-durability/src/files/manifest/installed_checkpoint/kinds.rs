@@ -1,8 +1,6 @@
-//! Operations of every kind of installed checkpoint.
+//! Operations of every kind of installed checkpoint. A kind is a variant of [`InstalledCheckpoint`].
 //!
-//! Invariants: K1, K5, N12, N15 and I1, as [`super`] states them.
-//!
-//! Neighbours: a kind is a variant of [`InstalledCheckpoint`], and has a file beside this file for its line.
+//! Neighbours: [`super`] names the invariants, and has a file for each kind's line.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,13 +1,6 @@
-//! Picture in page files, as the manifest names it (`docs/internals/formats/manifest.md`).
+//! Picture in page files, as the manifest names it (`docs/internals/formats/manifest.md`, lines `picture` and `pages`).
 //!
-//! ```text
-//! picture 7 generation 3 epoch 63 entries 9000 bytes 1234568 pages 20 next 412 root 0:5:2 seal 0a1b2c3d ..
-//! pages 0 file 1 salt 5e6f7a8b
-//! ```
-//! Invariants:
-//! - N12, N15: A picture is the state at the end of e_c. Together with the log of later epochs, the picture gives the
-//!   state at any D >= e_c.
-//! - The seal is the header checksum of the root. The root vouches for the whole picture.
+//! Invariants: N12 and N15. The seal is the header checksum of the root, which vouches for the whole picture.
 //!
 //! Neighbours: [`super`] has the operations of every kind. `checkpoint::state_machine` fills in the fields.
 
