@@ -12,7 +12,7 @@
 //! counting door notes the counts of owners, and loom the last drop. Neither kind can be a method's `self`, hold a
 //! `dyn` or be made weak. Other code therefore names `std::sync::Arc`. A file with both kinds calls std's `StdArc`.
 //!
-//! Neighbours: every crate uses the door; `locks`, `access_trace`, `plain_access` and `shuttled` are its parts.
+//! Neighbours: every crate uses the door; `locks`, `stepped_atomics`, `access_trace`, `plain_access` and `shuttled` are its parts.
 
 #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
 pub mod access_trace;
@@ -20,11 +20,15 @@ mod locks;
 pub mod plain_access;
 #[cfg(shuttle)]
 mod shuttled;
+#[cfg(any(shuttle, all(feature = "counted", not(loom))))]
+mod stepped_atomics;
 
 #[cfg(not(any(loom, shuttle)))]
 mod door {
     #[cfg(feature = "counted")]
-    pub use super::access_trace::{Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+    pub use super::access_trace::Arc;
+    #[cfg(feature = "counted")]
+    pub use super::stepped_atomics::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub use std::hint::spin_loop;
     #[cfg(not(feature = "counted"))]
     pub use std::sync::Arc;
@@ -68,7 +72,7 @@ mod door {
 
 #[cfg(shuttle)]
 mod door {
-    pub use super::shuttled::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+    pub use super::stepped_atomics::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub use shuttle::hint::spin_loop;
     pub use shuttle::sync::Arc;
     pub use shuttle::sync::atomic::{Ordering, fence};

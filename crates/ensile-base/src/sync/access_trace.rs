@@ -15,9 +15,6 @@ use std::panic::Location;
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult, WaitTimeoutResult};
 use std::time::Duration;
 
-use std::sync::atomic;
-pub use std::sync::atomic::Ordering;
-
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
 
@@ -105,143 +102,23 @@ fn note_value<T: ?Sized>(value: &T, touch: Touch) {
     note(std::ptr::from_ref(value).addr(), size_of_val(value), touch, Location::caller());
 }
 
-/// Methods of every atomic.
-macro_rules! counted_atomic {
-    ($name:ident, $std:ty, $value:ty, [$($generic:ident)?]) => {
-        /// As std's, counted.
-        #[derive(Debug)]
-        #[repr(transparent)]
-        pub struct $name$(<$generic>)?($std);
-
-        impl$(<$generic>)? $name$(<$generic>)? {
-            /// As std's.
-            #[inline]
-            pub const fn new(value: $value) -> Self {
-                Self(<$std>::new(value))
-            }
-
-            /// As std's.
-            #[inline]
-            pub fn into_inner(self) -> $value {
-                self.0.into_inner()
-            }
-
-            /// As std's.
-            #[inline]
-            #[track_caller]
-            pub fn load(&self, order: Ordering) -> $value {
-                note_value(self, Touch::Load);
-                self.0.load(order)
-            }
-
-            /// As std's.
-            #[inline]
-            #[track_caller]
-            pub fn store(&self, value: $value, order: Ordering) {
-                note_value(self, Touch::Store);
-                self.0.store(value, order);
-            }
-
-            /// As std's.
-            #[inline]
-            #[track_caller]
-            pub fn swap(&self, value: $value, order: Ordering) -> $value {
-                note_value(self, Touch::ReadModifyWrite);
-                self.0.swap(value, order)
-            }
-
-            /// As std's; a failed exchange is noted too, as it takes the line all the same.
-            ///
-            /// # Errors
-            /// The value found, if the value is not `current`.
-            #[inline]
-            #[track_caller]
-            pub fn compare_exchange(
-                &self,
-                current: $value,
-                new: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                note_value(self, Touch::ReadModifyWrite);
-                self.0.compare_exchange(current, new, success, failure)
-            }
-
-            /// As std's; a failed exchange is noted too.
-            ///
-            /// # Errors
-            /// The value found, if the value is not `current`, or after a spurious failure.
-            #[inline]
-            #[track_caller]
-            pub fn compare_exchange_weak(
-                &self,
-                current: $value,
-                new: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                note_value(self, Touch::ReadModifyWrite);
-                self.0.compare_exchange_weak(current, new, success, failure)
-            }
-        }
-    };
+#[inline]
+#[track_caller]
+pub(super) fn before_load<T>(value: &T) {
+    note_value(value, Touch::Load);
 }
 
-counted_atomic!(AtomicBool, atomic::AtomicBool, bool, []);
-counted_atomic!(AtomicU8, atomic::AtomicU8, u8, []);
-counted_atomic!(AtomicU32, atomic::AtomicU32, u32, []);
-counted_atomic!(AtomicU64, atomic::AtomicU64, u64, []);
-counted_atomic!(AtomicUsize, atomic::AtomicUsize, usize, []);
-counted_atomic!(AtomicPtr, atomic::AtomicPtr<T>, *mut T, [T]);
-
-/// Further methods of numbers.
-macro_rules! counted_number {
-    ($name:ident, $value:ty, [$($method:ident)+]) => {
-        impl Default for $name {
-            fn default() -> Self {
-                Self::new(0)
-            }
-        }
-
-        impl $name {
-            $(
-                /// As std's.
-                #[inline]
-                #[track_caller]
-                pub fn $method(&self, value: $value, order: Ordering) -> $value {
-                    note_value(self, Touch::ReadModifyWrite);
-                    self.0.$method(value, order)
-                }
-            )+
-
-            /// As std's; repeated tries are noted once.
-            ///
-            /// # Errors
-            /// The value found, if `change` returns none for the value.
-            #[inline]
-            #[track_caller]
-            pub fn fetch_update(
-                &self,
-                set_order: Ordering,
-                fetch_order: Ordering,
-                change: impl FnMut($value) -> Option<$value>,
-            ) -> Result<$value, $value> {
-                note_value(self, Touch::ReadModifyWrite);
-                self.0.fetch_update(set_order, fetch_order, change)
-            }
-        }
-    };
+#[inline]
+#[track_caller]
+pub(super) fn before_store<T>(value: &T) {
+    note_value(value, Touch::Store);
 }
 
-counted_number!(AtomicU8, u8, [fetch_add fetch_sub fetch_max fetch_min fetch_or fetch_and]);
-counted_number!(AtomicU32, u32, [fetch_add fetch_sub fetch_max fetch_min fetch_or fetch_and]);
-counted_number!(AtomicU64, u64, [fetch_add fetch_sub fetch_max fetch_min fetch_or fetch_and]);
-counted_number!(AtomicUsize, usize, [fetch_add fetch_sub fetch_max fetch_min fetch_or fetch_and]);
-
-impl Default for AtomicBool {
-    fn default() -> Self {
-        Self::new(false)
-    }
+/// A failed exchange is noted too, as it takes the line all the same. Repeated tries are noted once.
+#[inline]
+#[track_caller]
+pub(super) fn before_change<T>(value: &T) {
+    note_value(value, Touch::ReadModifyWrite);
 }
 
 /// As std's, counted: a read-modify-write on lock, and a read-modify-write on unlock.
