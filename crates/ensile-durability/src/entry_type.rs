@@ -70,10 +70,6 @@ impl EntryType {
         Self { role, version, name: printable(name), fingerprint }
     }
 
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with(WORD)
-    }
-
     /// Reads the line that [`line`](Self::line) writes.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let (head, name) = line.strip_prefix(WORD)?.split_once(" name ")?;

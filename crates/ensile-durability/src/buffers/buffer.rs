@@ -12,7 +12,7 @@ use ensile_disk::DiskError;
 use ensile_memory::prefetch;
 
 use super::mapped_entries::{MappedEntries, MappedFiles};
-use crate::files::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
+use crate::files::block::entries::{ENTRY_FRAME_BYTES, FramedEntries, push_entry};
 use crate::files::block::{ALIGN_BYTES, HEADER_BYTES, align_up};
 
 /// Most bytes of an entry to prefetch; the processor recognizes the pattern beyond these bytes.
@@ -134,13 +134,8 @@ impl Buffer {
     pub(crate) fn push(&mut self, tid: Tid, encode: impl FnOnce(&mut Vec<u8>)) {
         let capacity = self.bytes.capacity();
         let at = self.bytes.len();
-        let mut frame = [0; ENTRY_FRAME_BYTES];
-        frame[..8].copy_from_slice(&tid.bits().to_le_bytes());
-        self.bytes.extend_from_slice(&frame);
-        encode(&mut self.bytes);
-        let body = self.bytes.len().checked_sub(at + ENTRY_FRAME_BYTES).expect("the encoder only adds bytes");
+        push_entry(&mut self.bytes, tid, encode);
         assert!(self.bytes.len() + ALIGN_BYTES <= capacity, "an entry larger than what was reserved (E1)");
-        self.bytes[at + 8..at + ENTRY_FRAME_BYTES].copy_from_slice(&(body as u32).to_le_bytes());
         self.count_entry(tid, at);
     }
 

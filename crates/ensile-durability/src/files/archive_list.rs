@@ -13,10 +13,10 @@ use ensile_disk::{Disk, DiskError};
 
 use crate::DurabilityError;
 use crate::files::block::FORMAT;
+use crate::files::create_synced;
 use crate::files::manifest::generation::Generation;
 use crate::files::names::{ARCHIVE, ARCHIVE_NEW};
-use crate::files::text;
-use crate::files::text::{checked_body, parse_epoch, values, with_checksum};
+use crate::files::text::{self, add_lines, checked_body, parse_epoch, values, with_checksum};
 use crate::identity::Identity;
 
 /// First words of the first line. The number of the format follows.
@@ -74,9 +74,7 @@ impl ArchiveList {
         let text = self.to_string();
         debug_assert_eq!(checked_body(&text).ok().and_then(parse).as_ref(), Some(self), "A3: it reads back");
         let (name, beside) = (in_folder(folder, ARCHIVE), in_folder(folder, ARCHIVE_NEW));
-        let file = disk.create(&beside)?;
-        file.write_at(text.as_bytes(), 0)?;
-        file.sync_all()?;
+        create_synced(disk, &beside, text.as_bytes())?;
         disk.rename(&beside, &name)?;
         disk.sync_folder(folder)
     }
@@ -164,19 +162,16 @@ fn repeats(generation: &Generation, listed: &Generation) -> bool {
 
 impl fmt::Display for ArchiveList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use fmt::Write;
         let Self { database, from, generations } = self;
         let mut body = format!("{TITLE}{ARCHIVE_FORMAT}\ndatabase {database} from {from}\n");
-        for generation in generations {
-            writeln!(body, "{generation}")?;
-        }
+        add_lines(&mut body, generations);
         f.write_str(&with_checksum(&body))
     }
 }
 
 fn parse(body: &str) -> Option<ArchiveList> {
     let mut lines = body.lines().skip(1);
-    let [database, from] = values(lines.next()?, &["database", "from"])?;
+    let [database, from] = values(lines.next()?, "database from")?;
     let (database, from) = (Identity::parse(database)?, parse_epoch(from)?);
     let generations = lines.map(Generation::parse).collect::<Option<_>>()?;
     let list = ArchiveList { database, from, generations };

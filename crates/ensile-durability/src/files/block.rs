@@ -78,7 +78,7 @@ impl std::fmt::Display for Salt {
 }
 
 /// Purpose of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BlockKind {
     /// Entries of a log.
     Data,
@@ -107,6 +107,7 @@ pub(crate) enum BlockKind {
     /// The first block of a page file.
     PagesOpening,
     /// Written by a newer version, with a kind, flag or format unknown to this program (L7).
+    #[default]
     Unknown,
 }
 
@@ -163,7 +164,7 @@ impl BlockKind {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: BlockKind,
     /// Number of the logger or checkpointer.
@@ -242,23 +243,7 @@ impl NotABlock {
 impl Header {
     /// Header without entries, payload or epochs.
     pub(crate) fn new(kind: BlockKind, owner: u32, generation: u64) -> Self {
-        Self {
-            kind,
-            owner,
-            generation,
-            sequence: 0,
-            payload_bytes: 0,
-            entries: 0,
-            section: 0,
-            epoch_min: Epoch::ZERO,
-            epoch_max: Epoch::ZERO,
-            mark: Epoch::ZERO,
-            published: Epoch::ZERO,
-            first_unit: 0,
-            checkpoint: 0,
-            previous_crc: 0,
-            payload_crc: 0,
-        }
+        Self { kind, owner, generation, ..Self::default() }
     }
 
     /// Checks the invariants of every written header. For a reader, a header that breaks an invariant is of a later

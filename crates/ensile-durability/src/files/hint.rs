@@ -53,8 +53,8 @@ impl Hint {
         if lines.next() != Some(TITLE) {
             return None;
         }
-        let [database] = values(lines.next()?, &["database"])?;
-        let [generation, durable] = values(lines.next()?, &["generation", "durable"])?;
+        let [database] = values(lines.next()?, "database")?;
+        let [generation, durable] = values(lines.next()?, "generation durable")?;
         let durable = parse_epoch(durable)?;
         let mut lines = lines.peekable();
         // The hint of a database without a log has E, and no block counts.

@@ -11,6 +11,7 @@ use std::fmt;
 
 use ensile_disk::{Disk, FolderId};
 
+use super::create_synced;
 use super::names::{FOLDER, FOLDER_NEW};
 use super::text::{self, checked_body, parse_folder_id, shown_folder_id, values, with_checksum};
 use crate::DurabilityError;
@@ -64,9 +65,8 @@ impl Mark {
         let text = self.to_string();
         debug_assert_eq!(checked_body(&text).ok().and_then(parse).as_ref(), Some(self), "I1: it reads back");
         debug_assert!(text.len() as u64 <= BYTES_MAX, "I1: a mark is read whole");
-        let file = disk.create(&format!("{}/{FOLDER_NEW}", self.name))?;
-        file.write_at(text.as_bytes(), 0)?;
-        Ok(file.sync_all()?)
+        create_synced(disk, &format!("{}/{FOLDER_NEW}", self.name), text.as_bytes())?;
+        Ok(())
     }
 
     /// Renames the prepared mark to `FOLDER`, and syncs the name.
@@ -79,9 +79,9 @@ impl Mark {
 
 fn parse(body: &str) -> Option<Mark> {
     let mut lines = body.lines().skip(1);
-    let [database, name] = values(lines.next()?, &["database", "name"])?;
+    let [database, name] = values(lines.next()?, "database name")?;
     let main = lines.next()?.strip_prefix("main ")?;
-    let [inode, born] = values(main, &["inode", "born"])?;
+    let [inode, born] = values(main, "inode born")?;
     let mark = Mark {
         database: Identity::parse(database)?,
         name: name.to_owned(),

@@ -61,13 +61,13 @@ fn text_of(database: Identity, costs: &RecoveryCosts) -> String {
 fn parse(text: &str, database: Identity) -> Option<RecoveryCosts> {
     let mut lines = checked_body(text).ok()?.lines();
     let title = lines.next()?;
-    let [whose] = values(lines.next()?, &["database"])?;
-    let [rest] = values(lines.next()?, &["rest"])?;
-    let [load_byte, load_entry] = values(lines.next()?, &["load_byte", "load_entry"])?;
+    let [whose] = values(lines.next()?, "database")?;
+    let [rest] = values(lines.next()?, "rest")?;
+    let [load_byte, load_entry] = values(lines.next()?, "load_byte load_entry")?;
     let [byte, entry, applied, applied_entry] = match (title, lines.next()?) {
-        (TITLE, line) => values(line, &["replay_byte", "replay_entry", "applied", "applied_entry"])?,
+        (TITLE, line) => values(line, "replay_byte replay_entry applied applied_entry")?,
         (FIRST_TITLE, line) => {
-            let [byte, entry, applied] = values(line, &["replay_byte", "replay_entry", "applied"])?;
+            let [byte, entry, applied] = values(line, "replay_byte replay_entry applied")?;
             [byte, entry, applied, "0"]
         }
         _ => return None,

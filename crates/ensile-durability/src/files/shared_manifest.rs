@@ -13,12 +13,11 @@ use ensile_base::Epoch;
 
 use super::manifest::Manifest;
 use super::names::{PartName, SegmentFile, SegmentName};
-use super::text::{checked_body, parse_epoch, values, with_checksum};
+use super::text::{add_lines, all_parsed, checked_body, next_parsed, parse_epoch, values, with_checksum};
 use crate::entry_type::EntryType;
 use crate::files::block::{FORMAT, Salt};
 use crate::files::manifest::application::ApplicationName;
 use crate::files::manifest::backup_states::{FilesState, KeptState};
-use crate::files::manifest::types;
 use crate::files::manifest::types::are_in_order;
 use crate::identity::Identity;
 use crate::number;
@@ -109,6 +108,14 @@ impl SharedFile {
             "H1: the objects of a file follow each other"
         );
         pieces
+    }
+
+    /// Line of the file of this name in a manifest, with the largest epoch of a log file.
+    fn line(&self, word: &str, name: &str, largest: Option<Epoch>) -> String {
+        let (object, Self { bytes, crc, .. }) = (self.object(name), self);
+        let largest = largest.map_or_else(String::new, |largest| format!(" largest {largest}"));
+        let pieces = self.object_bytes.map_or_else(String::new, |most| format!(" objects {most}"));
+        format!("{word} {object} bytes {bytes} crc {crc:08x}{largest}{pieces}")
     }
 
     /// True if `object_bytes` is valid: the file is one object, or at least two objects.
@@ -262,39 +269,21 @@ impl SharedManifest {
         parts.chain(logs).map(|piece| piece.object)
     }
 
-    /// Writes the text in this format, without the checksum.
-    fn write_body(&self, body: &mut String, format: u32) -> fmt::Result {
-        use fmt::Write;
-        let Self { shipper, reserved, durable, application, types, fenced, next, parts, logs, state, .. } =
-            self;
-        write!(body, "{TITLE}{format}\n{}", self.head())?;
-        write!(body, "shipper {shipper} reserved {reserved}")?;
-        durable.iter().try_for_each(|durable| write!(body, " durable {durable}"))?;
-        body.push('\n');
-        application.iter().try_for_each(|name| writeln!(body, "{}", name.line()))?;
-        types.iter().try_for_each(|entry_type| writeln!(body, "{}", entry_type.line()))?;
-        fenced.iter().try_for_each(|fenced| writeln!(body, "fenced {fenced}"))?;
-        writeln!(body, "next generation {} salt {}", next.0, next.1)?;
-        let pieces = |shared: &SharedFile| {
-            shared.object_bytes.map_or_else(String::new, |most| format!(" objects {most}"))
-        };
-        for (part, shared) in parts {
-            let SharedFile { bytes, crc, .. } = shared;
-            let object = shared.object(&part.to_string());
-            writeln!(body, "part {object} bytes {bytes} crc {crc:08x}{}", pieces(shared))?;
-        }
-        for SharedLog { file, shared, largest } in logs {
-            let SharedFile { bytes, crc, .. } = shared;
-            let object = shared.object(&file.to_string());
-            writeln!(body, "log {object} bytes {bytes} crc {crc:08x} largest {largest}{}", pieces(shared))?;
-        }
-        writeln!(body, "{}", KeptState::Files(state.clone()))
-    }
-
     /// Text of the manifest in this format.
     fn text(&self, format: u32) -> String {
-        let mut body = String::new();
-        self.write_body(&mut body, format).expect("a string takes all");
+        let Self { shipper, reserved, fenced, next, .. } = self;
+        let durable = self.durable.map_or_else(String::new, |durable| format!(" durable {durable}"));
+        let mut body = format!("{TITLE}{format}\n{}", self.head());
+        add_lines(&mut body, [format!("shipper {shipper} reserved {reserved}{durable}")]);
+        add_lines(&mut body, self.application.iter().map(ApplicationName::line));
+        add_lines(&mut body, self.types.iter().map(EntryType::line));
+        add_lines(&mut body, fenced.iter().map(|fenced| format!("fenced {fenced}")));
+        add_lines(&mut body, [format!("next generation {} salt {}", next.0, next.1)]);
+        let part = |(part, shared): &(PartName, SharedFile)| shared.line("part", &part.to_string(), None);
+        add_lines(&mut body, self.parts.iter().map(part));
+        let log = |log: &SharedLog| log.shared.line("log", &log.file.to_string(), Some(log.largest));
+        add_lines(&mut body, self.logs.iter().map(log));
+        add_lines(&mut body, [KeptState::Files(self.state.clone())]);
         debug_assert!(body[HEAD_AT as usize..].starts_with(&self.head()), "a shipper finds its own manifest");
         with_checksum(&body)
     }
@@ -309,39 +298,20 @@ impl fmt::Display for SharedManifest {
 /// Parses the lines behind the title.
 fn parse_lines(text: &str) -> Option<SharedManifest> {
     let mut lines = text.lines().peekable();
-    let [store, number, term, attempt] = values(lines.next()?, &["store", "number", "term", "attempt"])?;
+    let [store, number, term, attempt] = values(lines.next()?, "store number term attempt")?;
     let line = lines.next()?;
     let (line, durable) = match line.split_once(" durable ") {
         Some((line, durable)) => (line, Some(parse_epoch(durable)?)),
         None => (line, None),
     };
-    let [shipper, reserved] = values(line, &["shipper", "reserved"])?;
-    let application = match lines.next_if(|line| ApplicationName::is_line(line)) {
-        Some(line) => Some(ApplicationName::parse(line)?),
-        None => None,
-    };
-    let types = types::parse(&mut lines)?;
-    let mut fenced = Vec::new();
-    while let Some(line) = lines.next_if(|line| line.starts_with("fenced ")) {
-        fenced.push(Identity::parse(values(line, &["fenced"])?[0])?);
-    }
-    let [generation, salt] = values(lines.next()?.strip_prefix("next ")?, &["generation", "salt"])?;
+    let [shipper, reserved] = values(line, "shipper reserved")?;
+    let application = next_parsed(&mut lines, ApplicationName::parse);
+    let types = all_parsed(&mut lines, EntryType::parse);
+    let fenced = all_parsed(&mut lines, |line| Identity::parse(line.strip_prefix("fenced ")?));
+    let [generation, salt] = values(lines.next()?.strip_prefix("next ")?, "generation salt")?;
     let next = (number::parse(generation)?, Salt::parse(salt)?);
-    let mut parts = Vec::new();
-    while let Some(line) = lines.next_if(|line| line.starts_with("part ")) {
-        let (line, object_bytes) = parse_pieces(line)?;
-        let [object, bytes, crc] = values(line, &["part", "bytes", "crc"])?;
-        let (name, shared) = parse_file(object, bytes, crc, object_bytes)?;
-        parts.push((PartName::parse_path(name)?, shared));
-    }
-    let mut logs = Vec::new();
-    while let Some(line) = lines.next_if(|line| line.starts_with("log ")) {
-        let (line, object_bytes) = parse_pieces(line)?;
-        let [object, bytes, crc, largest] = values(line, &["log", "bytes", "crc", "largest"])?;
-        let (name, shared) = parse_file(object, bytes, crc, object_bytes)?;
-        let file = SegmentFile::parse_path(name).filter(|file| file.to.is_none())?;
-        logs.push(SharedLog { file, shared, largest: parse_epoch(largest)? });
-    }
+    let parts = all_parsed(&mut lines, parse_part);
+    let logs = all_parsed(&mut lines, parse_log);
     let state = FilesState::parse_next(&mut lines)?;
     let manifest = SharedManifest {
         store: Identity::parse(store)?,
@@ -360,6 +330,21 @@ fn parse_lines(text: &str) -> Option<SharedManifest> {
         state,
     };
     lines.next().is_none().then_some(manifest)
+}
+
+fn parse_part(line: &str) -> Option<(PartName, SharedFile)> {
+    let (line, object_bytes) = parse_pieces(line)?;
+    let [object, bytes, crc] = values(line, "part bytes crc")?;
+    let (name, shared) = parse_file(object, bytes, crc, object_bytes)?;
+    Some((PartName::parse_path(name)?, shared))
+}
+
+fn parse_log(line: &str) -> Option<SharedLog> {
+    let (line, object_bytes) = parse_pieces(line)?;
+    let [object, bytes, crc, largest] = values(line, "log bytes crc largest")?;
+    let (name, shared) = parse_file(object, bytes, crc, object_bytes)?;
+    let file = SegmentFile::parse_path(name).filter(|file| file.to.is_none())?;
+    Some(SharedLog { file, shared, largest: parse_epoch(largest)? })
 }
 
 /// Splits the length of each object from the end of a file's line. The line of a file that is one object has no such

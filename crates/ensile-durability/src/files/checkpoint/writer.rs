@@ -19,6 +19,7 @@ use crate::files::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::files::block::{BlockKind, HEADER_BYTES, Header, Salt, align_up};
 use crate::files::checkpoint::block::CheckpointBlock;
 use crate::files::checkpoint::end_block::GIVEN_AT_ONCE;
+use crate::files::create_synced;
 use crate::files::names::{PartName, checkpoint_folder};
 use crate::recoverable::EntryKind;
 
@@ -193,11 +194,8 @@ impl PartFile {
         let header = Header::new(BlockKind::CheckpointOpening, name.checkpointer, generation);
         let place = PartPlace { checkpoint: name.checkpoint, file: name.file };
         let (block, previous_crc) = origin.encode(Header { epoch_max: low, ..header }, place);
-        let file = disk.create(&name.to_string())?;
-        file.write_at(&block, 0)?;
-        file.sync_all()?;
         Ok(Self {
-            file,
+            file: create_synced(&**disk, &name.to_string(), &block)?,
             name,
             offset: OPENING_BYTES as u64,
             behind: 0,

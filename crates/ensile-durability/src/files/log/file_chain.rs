@@ -87,7 +87,7 @@ impl FileOpening {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct FileChain {
     pub(crate) file: SegmentFile,
     /// Opening block; `None` if no block shows that the file belongs to the log.
@@ -121,28 +121,6 @@ pub(crate) struct FileChain {
 }
 
 impl FileChain {
-    fn empty(file: SegmentFile, detail: &'static str) -> Self {
-        Self {
-            file,
-            opening: None,
-            not_opened: None,
-            identity: None,
-            next_sequence: 0,
-            crc: 0,
-            mark: Epoch::ZERO,
-            largest: Epoch::ZERO,
-            published: Epoch::ZERO,
-            seen: Epoch::ZERO,
-            shown: Epoch::ZERO,
-            runs: Vec::new(),
-            end: 0,
-            detail,
-            tail: Tail::default(),
-            has_blocks_behind: false,
-            synced_to: 0,
-        }
-    }
-
     pub(crate) fn epochs(&self) -> Option<(Epoch, Epoch)> {
         self.runs.iter().fold(None, |range, run| Some(widen_range(range, run.epoch_min, run.epoch_max)))
     }
@@ -191,7 +169,7 @@ impl FileChain {
         };
         let (salt, mark) = (origin.salt, header.mark);
         let opening = Some(FileOpening::from_header(&header, origin));
-        let chain = Self { identity: Some(origin.identity), opening, ..Self::empty(file, "") };
+        let chain = Self { file, identity: Some(origin.identity), opening, ..Self::default() };
         let proven = proven(salt)?;
         let (open, place) = (VecDeque::new(), ChainPlace::after_block(&header, crc));
         let mut walk = HeaderWalk { chain, salt, open, place, mark, contradiction: None };
@@ -215,7 +193,7 @@ impl FileChain {
             Err(why) => (why.detail(), None, Some(why)),
         };
         let tail = Tail { bytes: scanner.used_to(0)?, epochs: None };
-        Ok(Self { identity, not_opened, tail, ..Self::empty(file, detail) })
+        Ok(Self { file, identity, not_opened, tail, detail, ..Self::default() })
     }
 
     /// Looks for blocks with this salt in a file without its first block. Fills in the tail, and the seen epochs.

@@ -45,10 +45,6 @@ impl ApplicationName {
         &self.0
     }
 
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with(WORD)
-    }
-
     /// Reads the line that [`line`](Self::line) writes.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         application_name(line.strip_prefix(WORD)?).ok()

@@ -21,14 +21,9 @@ pub(crate) struct ArchiveSeal {
 }
 
 impl ArchiveSeal {
-    /// True if this line of a manifest is the line of a seal.
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with("archived ")
-    }
-
     /// Reads the line that `Display` writes.
     pub(crate) fn parse(line: &str) -> Option<Self> {
-        let [ended, crc] = values(line, &["archived", "seal"])?;
+        let [ended, crc] = values(line, "archived seal")?;
         Some(Self { ended: number::parse(ended)?, crc: u32::from_str_radix(crc, 16).ok()? })
     }
 }

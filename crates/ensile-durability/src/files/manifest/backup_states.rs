@@ -14,7 +14,7 @@ use ensile_base::Epoch;
 
 use super::generation::Generation;
 use super::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
-use crate::files::text::{Lines, parse_epoch, values};
+use crate::files::text::{Lines, all_parsed, parse_epoch};
 
 /// A state of files, in the terms of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +27,9 @@ pub(crate) struct FilesState {
 impl FilesState {
     /// Parses the next lines, which begin with the line of the state's epoch.
     pub(crate) fn parse_next(lines: &mut Lines<'_>) -> Option<Self> {
-        let epoch = KeptState::parse_line(lines.next()?)?;
+        let epoch = parse_epoch(lines.next()?.strip_prefix("kept epoch ")?)?;
         let checkpoint = InstalledCheckpoint::parse_next(lines)?;
-        let state = Self { checkpoint, generations: Generation::parse_next(lines)? };
+        let state = Self { checkpoint, generations: all_parsed(lines, Generation::parse) };
         Some(state).filter(|state| state.epoch() == epoch)
     }
 
@@ -133,16 +133,6 @@ impl KeptState {
             Self::Picture(_) => None,
             Self::Files(state) => Some(state),
         }
-    }
-
-    /// True if this line of the manifest begins a state of files.
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with("kept ")
-    }
-
-    /// Parses the epoch in the first line of a state of files.
-    fn parse_line(line: &str) -> Option<Epoch> {
-        parse_epoch(values(line.strip_prefix("kept ")?, &["epoch"])?[0])
     }
 
     /// Merges pictures and states of files by epoch. Both inputs and the result have the newest state first.

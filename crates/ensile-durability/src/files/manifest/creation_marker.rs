@@ -10,7 +10,6 @@
 use std::fmt;
 
 use crate::DurabilityError;
-use crate::files::text::values;
 use crate::identity::Identity;
 use ensile_disk::Disk;
 
@@ -38,18 +37,13 @@ pub(crate) enum UnfinishedCopy {
 }
 
 impl UnfinishedCopy {
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with(WORD)
-    }
-
     /// Reads the line that `Display` writes for a backup or a restore.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let line = line.strip_prefix(WORD)?;
-        if let Some([of]) = line.strip_prefix("backup ").and_then(|rest| values(rest, &["of"])) {
+        if let Some(of) = line.strip_prefix("backup of ") {
             return Some(Self::Backup { of: Identity::parse(of)? });
         }
-        let [of] = values(line.strip_prefix("restore ")?, &["of"])?;
-        Some(Self::Restore { of: Identity::parse(of)? })
+        Some(Self::Restore { of: Identity::parse(line.strip_prefix("restore of ")?)? })
     }
 
     /// Error for a caller that needs a folder without an unfinished copy.

@@ -10,11 +10,11 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
-use super::installed_checkpoint::{InstalledCheckpoint, WrittenEpochs};
+use super::installed_checkpoint::{InstalledCheckpoint, WalkRecord};
 use super::log_span::LogSpan;
 use crate::files::block::Salt;
 use crate::files::names::SegmentName;
-use crate::files::text::{Lines, parse_epoch, values};
+use crate::files::text::{parse_epoch, values};
 use crate::identity::Identity;
 use crate::number::{self, LOGGERS_MAX, parse_count_or_none};
 use crate::recoverable::EntryKind;
@@ -62,7 +62,7 @@ impl Generation {
         if self.number < *checkpoint.generations().start() {
             return false;
         }
-        checkpoint.epochs().into_iter().all(|WrittenEpochs { generation, low, high }| {
+        checkpoint.records().into_iter().all(|WalkRecord { generation, low, high, .. }| {
             match self.number.cmp(&generation) {
                 // An older range still needs the log of this generation.
                 Ordering::Less => self.durable.is_some_and(|durable| durable < low),
@@ -88,7 +88,7 @@ impl Generation {
             None => (line, None),
         };
         let [number, first, format, entries, logs, salt, database] =
-            values(line, &["generation", "first", "format", "entries", "logs", "salt", "database"])?;
+            values(line, "generation first format entries logs salt database")?;
         Some(Self {
             number: number::parse(number)?,
             first: parse_epoch(first)?,
@@ -100,12 +100,6 @@ impl Generation {
             durable,
             spans,
         })
-    }
-
-    /// Parses the generations at the beginning of the next lines.
-    pub(crate) fn parse_next(lines: &mut Lines<'_>) -> Option<Vec<Self>> {
-        let own = std::iter::from_fn(|| lines.next_if(|line| line.starts_with("generation ")));
-        own.map(Self::parse).collect()
     }
 }
 

@@ -89,10 +89,6 @@ impl LineageEntry {
 }
 
 impl Lineage {
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with("lineage ")
-    }
-
     /// Reads the line that `Display` writes.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let mut lives = BTreeMap::new();

@@ -9,7 +9,7 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
-use crate::files::text::{parse_epoch, values};
+use crate::files::text::parse_epoch;
 use crate::identity::Identity;
 
 /// Origin of a state from outside the database's transactions.
@@ -28,16 +28,11 @@ pub(crate) enum MadeFrom {
 }
 
 impl MadeFrom {
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with("backup ") || line.starts_with("restored ")
-    }
-
     pub(crate) fn parse(line: &str) -> Option<Self> {
-        if let Some([of]) = line.strip_prefix("backup ").and_then(|rest| values(rest, &["of"])) {
+        if let Some(of) = line.strip_prefix("backup of ") {
             return Some(Self::Backup { of: Identity::parse(of)? });
         }
-        let [epoch] = values(line.strip_prefix("restored ")?, &["epoch"])?;
-        Some(Self::Restored { epoch: parse_epoch(epoch)? })
+        Some(Self::Restored { epoch: parse_epoch(line.strip_prefix("restored epoch ")?)? })
     }
 
     /// Origin in the next life, after a recovery has decided on D = `durable`.

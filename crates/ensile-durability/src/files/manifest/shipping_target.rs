@@ -18,13 +18,9 @@ pub(crate) struct ShipsTo {
 }
 
 impl ShipsTo {
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with("ships ")
-    }
-
     /// Reads the line that `Display` writes.
     pub(crate) fn parse(line: &str) -> Option<Self> {
-        let [store, fenced] = values(line.strip_prefix("ships ")?, &["to", "fenced"])?;
+        let [store, fenced] = values(line.strip_prefix("ships ")?, "to fenced")?;
         let is_fenced = match fenced {
             "yes" => true,
             "no" => false,

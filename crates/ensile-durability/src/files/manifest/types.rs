@@ -10,13 +10,6 @@ use ensile_disk::Disk;
 
 use crate::DurabilityError;
 use crate::entry_type::{EntryType, OtherType, printable};
-use crate::files::text::Lines;
-
-/// Parses the types at the beginning of the next lines.
-pub(crate) fn parse(lines: &mut Lines<'_>) -> Option<Vec<EntryType>> {
-    let own = std::iter::from_fn(|| lines.next_if(|line| EntryType::is_line(line)));
-    own.map(EntryType::parse).collect()
-}
 
 /// True if the types are in order of role and version, each once.
 pub(crate) fn are_in_order(types: &[EntryType]) -> bool {

@@ -17,6 +17,7 @@ use crate::DurabilityError;
 use crate::files::block::extent::{Extent, UNIT_BYTES};
 use crate::files::block::origin::Origin;
 use crate::files::checkpoint::end_block::GIVEN_AT_ONCE;
+use crate::files::create_synced;
 use crate::files::manifest::installed_checkpoint::ListedPageFile;
 use crate::files::names::{PageFileName, checkpoint_folder};
 
@@ -54,9 +55,7 @@ impl PageFile {
         generation: u64,
     ) -> Result<Self, DiskError> {
         assert!(u16::try_from(name.folder).is_ok(), "a place names a folder in half a word");
-        let file = disk.create(&name.to_string())?;
-        file.write_at(&encode_opening(origin, name, generation), 0)?;
-        file.sync_all()?;
+        let file = create_synced(disk, &name.to_string(), &encode_opening(origin, name, generation))?;
         disk.sync_folder(&checkpoint_folder(name.folder))?;
         Ok(Self {
             file,

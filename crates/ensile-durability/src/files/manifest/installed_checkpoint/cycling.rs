@@ -8,7 +8,7 @@
 use std::fmt;
 
 use super::fuzzy::FuzzyCheckpoint;
-use crate::files::text::values;
+use crate::files::text::{Lines, all_parsed, values};
 use crate::number::{RANGES_MAX, parse_count};
 use crate::range::{KeyRange, RangeStart};
 
@@ -30,10 +30,6 @@ pub(crate) struct InstalledRange {
 }
 
 impl InstalledRange {
-    pub(super) fn is_line(line: &str) -> bool {
-        line.starts_with("range ")
-    }
-
     fn parse(line: &str) -> Option<Self> {
         let (section, line) = line.strip_prefix("range ")?.split_once(" key ")?;
         let (key, walked) = line.split_once(' ')?;
@@ -103,15 +99,12 @@ impl CyclingCheckpoint {
     }
 
     /// Reads the line of the checkpoint, and the lines of its ranges.
-    pub(super) fn parse(line: &str, ranges: &[&str]) -> Option<Self> {
-        let [count, wanted, bytes, largest] = values(line, &["ranges", "wanted", "bytes", "largest"])?;
-        if parse_count(count, RANGES_MAX)? as usize != ranges.len() {
-            return None;
-        }
-        let wanted = parse_count(wanted, RANGES_MAX)?;
+    pub(super) fn parse_next(lines: &mut Lines<'_>) -> Option<Self> {
+        let [count, wanted, bytes, largest] = values(lines.next()?, "ranges wanted bytes largest")?;
+        let (count, wanted) = (parse_count(count, RANGES_MAX)?, parse_count(wanted, RANGES_MAX)?);
         let cut = RangesCut { wanted, bytes: bytes.parse().ok()?, largest: largest.parse().ok()? };
-        let ranges = ranges.iter().map(|range| InstalledRange::parse(range)).collect::<Option<_>>()?;
-        Some(Self { cut, ranges })
+        let ranges = all_parsed(lines, InstalledRange::parse);
+        (ranges.len() == count as usize).then_some(Self { cut, ranges })
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
+use super::kinds::WalkRecord;
 use super::part_files::PartFiles;
 use crate::files::text::{parse_epoch, values};
 
@@ -23,15 +24,16 @@ impl FuzzyCheckpoint {
         self.low <= self.high && self.files.is_whole()
     }
 
-    pub(super) fn is_line(line: &str) -> bool {
-        line.starts_with("checkpoint ")
+    pub(super) fn record(&self) -> WalkRecord {
+        let Self { low, high, files } = self;
+        let PartFiles { number, generation, entries, bytes, database, .. } = *files;
+        WalkRecord { number, generation, low: *low, high: *high, entries, bytes, database }
     }
 
     pub(super) fn parse(line: &str) -> Option<Self> {
         let (line, database) = line.split_once(" database ")?;
-        let [a, b, c, d, e, f] = PartFiles::NAMES;
-        let names = ["checkpoint", "generation", "low", "high", a, b, c, d, e, f];
-        let [number, generation, low, high, files @ ..] = values(line, &names)?;
+        let names = format!("checkpoint generation low high {}", PartFiles::NAMES);
+        let [number, generation, low, high, files @ ..]: [&str; 10] = values(line, &names)?;
         Some(Self {
             low: parse_epoch(low)?,
             high: parse_epoch(high)?,

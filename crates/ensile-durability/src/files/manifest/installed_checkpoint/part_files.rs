@@ -31,7 +31,7 @@ pub(crate) struct PartFiles {
 
 impl PartFiles {
     /// Names of the fields in a line of the manifest, behind number, generation and epochs of the checkpoint.
-    pub(super) const NAMES: [&str; 6] = ["checkpointers", "files", "entries", "bytes", "salt", "seal"];
+    pub(super) const NAMES: &str = "checkpointers files entries bytes salt seal";
 
     /// Folders of the checkpointers.
     pub(super) fn folders(&self) -> impl Iterator<Item = String> + use<> {

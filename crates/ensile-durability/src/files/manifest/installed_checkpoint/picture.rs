@@ -8,10 +8,11 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
+use super::kinds::WalkRecord;
 use crate::files::block::Salt;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::names::{PageFileName, checkpoint_folder};
-use crate::files::text::{parse_epoch, values};
+use crate::files::text::{Lines, all_parsed, next_parsed, parse_epoch, values};
 use crate::identity::Identity;
 use crate::number;
 
@@ -24,12 +25,8 @@ pub(crate) struct ListedPageFile {
 }
 
 impl ListedPageFile {
-    pub(super) fn is_line(line: &str) -> bool {
-        line.starts_with("pages ")
-    }
-
     fn parse(line: &str) -> Option<Self> {
-        let [folder, number, salt] = values(line, &["pages", "file", "salt"])?;
+        let [folder, number, salt] = values(line, "pages file salt")?;
         let name = PageFileName { folder: folder.parse().ok()?, number: number::parse(number)? };
         Some(Self { name, salt: Salt::parse(salt)? })
     }
@@ -58,9 +55,10 @@ pub(crate) struct PictureCheckpoint {
 }
 
 impl PictureCheckpoint {
-    /// The freeze epoch S: the picture has only entries with smaller epochs.
-    pub(super) fn freeze(&self) -> Epoch {
-        self.epoch.next()
+    /// The picture in the terms of a walk: only entries with epochs below the freeze epoch S are in it.
+    pub(super) fn record(&self) -> WalkRecord {
+        let Self { number, generation, epoch: high, entries, bytes, database, .. } = *self;
+        WalkRecord { number, generation, low: high.next(), high, entries, bytes, database }
     }
 
     /// Page file in this folder; `None` if the picture has no file there.
@@ -84,26 +82,17 @@ impl PictureCheckpoint {
         self.number > 0 && self.epoch > Epoch::ZERO && is_sorted && is_folder && is_listed
     }
 
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with("picture ")
+    /// Parses the next lines as a picture and its files, if a picture begins here.
+    pub(crate) fn parse_next(lines: &mut Lines<'_>) -> Option<Self> {
+        let picture = next_parsed(lines, Self::parse)?;
+        Some(Self { files: all_parsed(lines, ListedPageFile::parse), ..picture })
     }
 
-    /// Reads the line of the picture, and the lines of its files.
-    pub(super) fn parse(line: &str, files: &[&str]) -> Option<Self> {
-        let names = [
-            "picture",
-            "generation",
-            "epoch",
-            "entries",
-            "bytes",
-            "pages",
-            "next",
-            "root",
-            "seal",
-            "database",
-        ];
+    /// Reads the line of the picture, without its files.
+    fn parse(line: &str) -> Option<Self> {
+        let names = "picture generation epoch entries bytes pages next root seal database";
         let [number, generation, epoch, entries, bytes, pages, next_page, root, seal, database] =
-            values(line, &names)?;
+            values(line, names)?;
         Some(Self {
             number: number::parse(number)?,
             generation: number::parse(generation)?,
@@ -118,7 +107,7 @@ impl PictureCheckpoint {
                 header_crc: u32::from_str_radix(seal, 16).ok()?,
             },
             database: Identity::parse(database)?,
-            files: files.iter().map(|line| ListedPageFile::parse(line)).collect::<Option<_>>()?,
+            files: Vec::new(),
         })
     }
 }
