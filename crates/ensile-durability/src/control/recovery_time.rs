@@ -228,7 +228,7 @@ impl RecoveryForecast {
 }
 
 /// State of the forecast between two observations.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RecoveryOutlook {
     costs: RecoveryCosts,
     threads: f64,
@@ -250,20 +250,8 @@ pub(crate) struct RecoveryOutlook {
 impl RecoveryOutlook {
     /// Outlook of a folder that is opened now, with this work in its logs.
     pub(crate) fn new(costs: RecoveryCosts, threads: u64, before: LogWork, now_nanos: u64) -> Self {
-        let (base, seen) = (LogWork::default(), LogWork::default());
         let threads = threads.max(1) as f64;
-        Self {
-            costs,
-            threads,
-            before,
-            base,
-            seen,
-            applied_nanos: None,
-            since_nanos: now_nanos,
-            since_cost: 0.0,
-            last_growth: 0.0,
-            growth: 0.0,
-        }
+        Self { costs, threads, before, since_nanos: now_nanos, ..Self::default() }
     }
 
     /// Nanoseconds of replay for this work.

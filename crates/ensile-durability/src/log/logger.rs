@@ -28,7 +28,7 @@ use crate::buffers::{Buffer, BufferQueue, WorkerSlot};
 use crate::panic_guard::OnPanic;
 use crate::store::closed_files::{ClosedFile, ClosedFiles};
 use crate::wake_up::WakeUp;
-use state_machine::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is_hurried};
+use state_machine::{FirstAction, StepBy, Steps, closes_epoch, is_hurried};
 
 /// Sleep of a logger while a strict result waits for a short event: the end of a commit, or the epoch's least length.
 pub(super) const RETRY_WAIT: Duration = Duration::from_micros(50);
@@ -113,7 +113,7 @@ impl Logger {
         assert_eq!(segments.next_name().logger as usize, index, "each logger writes its own log");
         let open_bytes = AtomicU64::new(segments.file_bytes());
         let next = Mutex::new(NextFilePlan::new(&segments));
-        let writer = Writer { segments, steps: Steps::new(), used: Vec::new() };
+        let writer = Writer { segments, steps: Steps::default(), used: Vec::new() };
         Self {
             index,
             slots: Mutex::new(Vec::new()),
@@ -341,7 +341,7 @@ impl Logger {
             Err(error) => return Submission::Failed(error),
             Ok(()) => None,
         };
-        let after = steps.record_write(bytes, full.is_some());
+        let mark = steps.record_write(bytes, full.is_some());
         if let Some(error) = full {
             log.hold(self.index, &error);
             return Submission::Held;
@@ -354,9 +354,10 @@ impl Logger {
         if !used.is_empty() {
             self.queue.give_back(used.drain(..), segments.blocks());
         }
-        let AfterWrite::Sync(mark) = after else { return Submission::Written { mark: None } };
-        log.marks.advance(self.index, Frontier::Written, mark);
-        Submission::Written { mark: Some(mark) }
+        if let Some(mark) = mark {
+            log.marks.advance(self.index, Frontier::Written, mark);
+        }
+        Submission::Written { mark }
     }
 
     /// Syncs the file if the submission has a mark, and checks the file's name. No other part of a step waits for the
@@ -403,16 +404,17 @@ impl Logger {
             debug_assert!(writer.steps.may_roll(), "all of it is synced");
         }
         let (now, heavy) = (log.clock.nanos(), writer.steps.is_heavy());
-        let last = Steps::end(by, self.is_roll_due(&writer, now));
+        let is_roll_due = self.is_roll_due(&writer, now);
         // Relaxed: a figure.
         self.open_bytes.store(writer.segments.file_bytes(), Ordering::Relaxed);
         self.note_next(&writer.segments, now, heavy);
         drop(writer);
         log.announce();
-        match last {
-            LastAction::Roll if !self.roll(log, now, heavy) => return LoggerStep::Stopped,
-            LastAction::WakeLogger => self.wake(),
-            LastAction::Roll | LastAction::Rest => {}
+        if is_roll_due && by == StepBy::Waiter {
+            // The logger's thread begins the new file: the waiter's result needs only the mark.
+            self.wake();
+        } else if is_roll_due && !self.roll(log, now, heavy) {
+            return LoggerStep::Stopped;
         }
         if by == StepBy::Logger {
             let claim = log.marks.frontier_epoch(self.index, Frontier::Appended);

@@ -97,7 +97,10 @@ impl MarkTable {
     /// Records the progress of a log. Only the log's logger calls the function, and never with less than before.
     pub(crate) fn advance(&self, logger: usize, frontier: Frontier, epoch: Epoch) {
         if let Some(before) = frontier.previous() {
-            assert!(epoch <= self.frontier_epoch(logger, before), "{frontier:?} of {epoch}, not {before:?}");
+            assert!(
+                epoch <= self.frontier_epoch(logger, before),
+                "{frontier:?} up to {epoch}, ahead of {before:?}"
+            );
         }
         // Release: a thread that reads the frontier also sees the earlier `high`, and the sync on which the frontier
         // rests (partner: the Acquire in `frontier_epoch`).

@@ -10,7 +10,6 @@ use ensile_base::Epoch;
 
 use super::marks::Frontier;
 use super::open_log::Log;
-use super::waiters::LogEnd;
 use crate::DurabilityError;
 use crate::wake_up::WakeUp;
 
@@ -74,11 +73,8 @@ impl Log {
         if let Some(end) = self.waiters.how_ended() {
             return end.of_close();
         }
-        let ended = self.epochs.stop();
-        self.store.close_hint(self.marks.of_all(Frontier::Synced), Vec::new(), ended);
-        self.end(LogEnd::Closed);
-        // The next open may need the reserve, and begins without the reserve otherwise.
-        let _ = self.store.reserve().make();
+        self.close_hint(Vec::new());
+        self.end_closed();
         Ok(())
     }
 }

@@ -20,7 +20,6 @@ use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Thread, current, park, thread_local};
 use ensile_disk::DiskError;
 
-use super::marks::Frontier;
 use crate::DurabilityError;
 use crate::reentrancy::{CallBack, CallBackScope, LogAddress, is_in};
 
@@ -68,10 +67,9 @@ impl LogEnd {
     /// Error of a call that begins after the end.
     pub(crate) fn of_call(&self) -> DurabilityError {
         match self {
-            Self::Removed(what) => DurabilityError::Removed(std::sync::Arc::clone(what)),
-            Self::Fenced(detail) => DurabilityError::Fenced { detail: std::sync::Arc::clone(detail) },
             Self::Closed => DurabilityError::Closed(self.reason()),
             Self::Poisoned(_) => DurabilityError::Stopped(self.reason()),
+            Self::Removed(_) | Self::Fenced(_) => self.of_result(),
         }
     }
 
@@ -94,7 +92,7 @@ struct Waiter {
     since_nanos: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct WaiterList {
     waiting: BTreeMap<WaiterKey, Waiter>,
     next: u64,
@@ -116,10 +114,8 @@ pub(crate) struct Fullness {
 }
 
 /// The announced D and the waiters for it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// Frontier that the waiters' epochs must pass: synced.
-    frontier: Frontier,
     durable: AtomicU64,
     wanted: AtomicU64,
     ended: AtomicBool,
@@ -142,31 +138,12 @@ impl WaiterList {
 }
 
 impl Waiters {
-    /// Creates an empty list of waiters for this frontier; `durable` is the announced epoch.
-    pub(crate) fn new(frontier: Frontier, durable: Epoch) -> Self {
-        Self {
-            frontier,
-            durable: AtomicU64::new(durable.number()),
-            wanted: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
-            expiries: AtomicU64::new(0),
-            list: Mutex::new(WaiterList {
-                waiting: BTreeMap::new(),
-                next: 0,
-                woken_together: 0,
-                end: None,
-                full: "".into(),
-            }),
-            kept: Mutex::new(Vec::new()),
-        }
+    /// Creates an empty list of waiters; `durable` is the announced epoch.
+    pub(crate) fn new(durable: Epoch) -> Self {
+        Self { durable: AtomicU64::new(durable.number()), ..Self::default() }
     }
 
-    /// The frontier of these waiters.
-    pub(crate) fn frontier(&self) -> Frontier {
-        self.frontier
-    }
-
-    /// Last announced epoch of the frontier: D.
+    /// Last announced epoch: D.
     #[inline]
     pub(crate) fn durable(&self) -> Epoch {
         // Acquire: a thread that sees D also sees everything published before the announcement of D (partner:
@@ -278,7 +255,7 @@ impl Waiters {
         overdue
     }
 
-    /// Expires all waiters after a failure of their frontier, and returns their wakers.
+    /// Expires all waiters after a failure of a picture, and returns their wakers.
     pub(crate) fn expire_all(&self, reason: &std::sync::Arc<str>) -> Vec<Waker> {
         let reason = std::sync::Arc::clone(reason);
         self.expire(&Fullness { now_nanos: 0, since_nanos: 0, wait_nanos: 0, reason })
