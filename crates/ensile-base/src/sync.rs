@@ -12,7 +12,8 @@
 //! counting door notes the counts of owners, and loom the last drop. Neither kind can be a method's `self`, hold a
 //! `dyn` or be made weak. Other code therefore names `std::sync::Arc`. A file with both kinds calls std's `StdArc`.
 //!
-//! Neighbours: every crate uses the door; `locks`, `stepped_atomics`, `access_trace`, `plain_access` and `shuttled` are its parts.
+//! Neighbours: every crate uses the door; `locks`, `stepped_atomics`, `access_trace`, `plain_access` and `shuttled` are
+//! its parts.
 
 #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
 pub mod access_trace;

@@ -19,7 +19,6 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use ensile_base::checksum::crc32c_append;
 
-/// Bytes of a word.
 const WORD_BYTES: usize = 8;
 /// Bytes of a page, the least that a system maps.
 const PAGE_BYTES: usize = 4096;

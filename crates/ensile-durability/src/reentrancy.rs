@@ -12,7 +12,6 @@ use ensile_base::sync::{Mutex, MutexGuard, OnceLock, thread_local};
 
 use crate::error::DurabilityError;
 
-/// Kind of a call-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallBack {
     /// Waker of a future.
@@ -221,10 +220,8 @@ pub struct WaitPermit(
 );
 
 /// Permits this thread to close this log, or to wait for a checkpoint of the log. A close from call-backs of the same
-/// log is not checked here: its caller asks [`is_awaited`].
-///
-/// # Errors
-/// [`DurabilityError::InCallBack`]: the wait would wait for code that waits for the caller.
+/// log is not checked here: its caller asks [`is_awaited`]. The wait is refused if it would wait for code that waits
+/// for the caller.
 pub(crate) fn permit_wait(log: LogAddress) -> Result<WaitPermit, DurabilityError> {
     let others = blocked_logs().into_iter().filter(|&waits| waits != log);
     let others: Vec<_> = others.map(|waits| AwaitedLog { waits, awaited: log }).collect();

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use ensile_base::sync::{AtomicBool, Condvar, Mutex, Ordering};
 
-/// Wake-up of one thread.
 #[derive(Debug)]
 pub(crate) struct WakeUp {
     asked: AtomicBool,

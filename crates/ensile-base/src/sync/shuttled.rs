@@ -1,8 +1,8 @@
 //! The choice of the next thread before an operation of an atomic, under shuttle.
 //!
-//! Shuttle's own atomics carry a clock and a name each, and are many times as large as their values. Std's keep size and
-//! layout, so that records and nodes in slabs, and zeroed memory, are as shipped. Everything here runs on one thread of
-//! the machine, so each operation is sequentially consistent, whatever order the caller names.
+//! Shuttle's own atomics carry a clock and a name each, and are many times as large as their values. Std's keep size
+//! and layout, so that records and nodes in slabs, and zeroed memory, are as shipped. Everything here runs on one
+//! thread of the machine, so each operation is sequentially consistent, whatever order the caller names.
 //!
 //! Neighbours: [`super::stepped_atomics`] calls.
 

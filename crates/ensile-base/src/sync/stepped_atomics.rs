@@ -1,5 +1,5 @@
-//! Std's atomics with a step before each operation: a note at the counting door, a choice of the scheduler under shuttle.
-//! Size and layout are std's.
+//! Std's atomics with a step before each operation: a note at the counting door, a choice of the scheduler under
+//! shuttle. Size and layout are std's.
 //!
 //! Neighbours: [`super`] re-exports the types; [`super::access_trace`] or `shuttled` has the steps.
 

@@ -81,9 +81,6 @@ impl Buffer {
     }
 
     /// The buffer with a mapped file of its own, of this number (B1).
-    ///
-    /// # Errors
-    /// No file is available.
     pub(crate) fn with_mapped(
         mut self: Box<Self>,
         files: &dyn MappedFiles,

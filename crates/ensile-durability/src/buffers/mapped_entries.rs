@@ -13,7 +13,6 @@ use ensile_disk::{DiskError, MappedWords};
 
 /// Bytes before the entries: the header and the count word.
 pub(crate) const FRONT_BYTES: usize = 128;
-/// Index of the count word.
 const COUNT_WORD: usize = FRONT_BYTES / WORD_BYTES - 1;
 /// Index of the word with the number of the log's blocks after the write of the previous entries.
 const BLOCKS_WORD: usize = COUNT_WORD - 3;
@@ -53,7 +52,6 @@ impl Counted {
         u64::from(self.bytes) | u64::from(self.crc) << 32
     }
 
-    /// Inverse of [`Counted::to_word`].
     pub(crate) fn of_word(word: u64) -> Self {
         Self { bytes: word as u32, crc: (word >> 32) as u32 }
     }
@@ -76,7 +74,6 @@ impl MappedEntries {
         Self { words, number, counted: Counted::default(), words_crc: 0 }
     }
 
-    /// Number of the file.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

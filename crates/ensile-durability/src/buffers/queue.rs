@@ -194,7 +194,6 @@ impl BufferQueue {
         are_waiting
     }
 
-    /// Adds a worker.
     pub(crate) fn add_worker(&self) {
         let mut state = self.state.lock();
         state.workers += 1;
@@ -227,10 +226,7 @@ impl BufferQueue {
     /// A buffer with room for an entry with a body of `body_bytes`. The call waits while all buffers together take more
     /// than `bound`. `waits` counts the wait at its beginning, so that figures show a lasting wait. `stopped` ends the
     /// wait without a buffer. With `step` the thread waits by calling `step` repeatedly, without a lock of this queue:
-    /// `step` writes full buffers.
-    ///
-    /// # Errors
-    /// The log is process-safe, and no file can be had for a new buffer.
+    /// `step` writes full buffers. The error is that a process-safe log gets no file for a new buffer.
     pub(crate) fn fresh(
         &self,
         body_bytes: usize,
@@ -297,7 +293,6 @@ impl BufferQueue {
         }
     }
 
-    /// Takes back an empty buffer.
     pub(crate) fn give_back_empty(&self, buffer: Box<Buffer>) {
         assert!(buffer.is_empty(), "what has entries is written first");
         self.give_back([buffer], 0);

@@ -40,7 +40,6 @@ pub(crate) struct RecoveryCosts {
     pub(crate) replay: [f64; 3],
     /// Time of applying an entry at recoveries; 0 if no recovery has measured it.
     pub(crate) applied_entry: f64,
-    /// True if a recovery was measured.
     pub(crate) is_measured: bool,
 }
 

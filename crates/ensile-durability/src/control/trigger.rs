@@ -62,9 +62,7 @@ pub(crate) struct Situation {
     pub(crate) log_records: u64,
     /// Load of the database; 1 is its capacity. 0 if no threshold needs the load.
     pub(crate) load: f64,
-    /// Bytes of the installed checkpoint.
     pub(crate) checkpoint_bytes: u64,
-    /// Forecast of a recovery at this time.
     pub(crate) recovery: RecoveryForecast,
 }
 

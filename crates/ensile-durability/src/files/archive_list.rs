@@ -14,7 +14,7 @@ use ensile_disk::{Disk, DiskError};
 use crate::DurabilityError;
 use crate::files::block::FORMAT;
 use crate::files::create_synced;
-use crate::files::manifest::generation::Generation;
+use crate::files::manifest::generation::{Generation, are_in_order};
 use crate::files::names::{ARCHIVE, ARCHIVE_NEW};
 use crate::files::text::{self, add_lines, checked_body, parse_epoch, values, with_checksum};
 use crate::identity::Identity;
@@ -30,7 +30,6 @@ pub(crate) fn in_folder(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-/// Content of `ARCHIVE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ArchiveList {
     /// Database that owns the archive.
@@ -44,9 +43,6 @@ pub(crate) struct ArchiveList {
 
 impl ArchiveList {
     /// Reads the list in this folder; `None` if the file is missing.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`], [`DurabilityError::Unknown`], the disk's.
     pub(crate) fn read(disk: &dyn Disk, folder: &str) -> Result<Option<Self>, DurabilityError> {
         let name = in_folder(folder, ARCHIVE);
         let Some(bytes) = text::read(disk, &name, BYTES_MAX)? else { return Ok(None) };
@@ -65,10 +61,8 @@ impl ArchiveList {
         list.map(Some).ok_or_else(|| damaged("a line cannot be read, or its lines contradict each other"))
     }
 
-    /// Replaces the list in this folder. The new list survives a crash after this call returns.
-    ///
-    /// # Errors
-    /// The disk's. Either the old list or the new list stands.
+    /// Replaces the list in this folder. The new list survives a crash after this call returns. After an error, either
+    /// the old list or the new list stands.
     pub(crate) fn write(&self, disk: &dyn Disk, folder: &str) -> Result<(), DiskError> {
         assert!(self.is_whole(), "A3, L4: {self:?}");
         let text = self.to_string();
@@ -79,29 +73,19 @@ impl ArchiveList {
         disk.sync_folder(folder)
     }
 
-    /// True if the list has the generation of this number.
     pub(crate) fn lists(&self, generation: u64) -> bool {
         self.generations.iter().any(|listed| listed.number == generation)
     }
 
     /// True if the generations have the order of L4.
     fn is_whole(&self) -> bool {
-        let pairs = self.generations.windows(2).all(|pair| {
-            pair[0].durable.is_some_and(|durable| durable < pair[1].first) && pair[0].number < pair[1].number
-        });
-        let own = self.generations.iter().all(|generation| {
-            let ends = generation.durable.is_none_or(|durable| durable.next() >= generation.first);
-            generation.number > 0 && generation.logs > 0 && ends
-        });
-        pairs && own
+        are_in_order(&self.generations) && self.generations.iter().all(|generation| generation.logs > 0)
     }
 
     /// List with `generations` added. The generations come from a manifest, or from the decisions of a recovery, oldest
     /// first. A generation without an entry is not added. A generation into which an open has merged listed generations
-    /// is not added either, because the list has the merged generations.
-    ///
-    /// # Errors
-    /// Reason why the generations and the list are not of the same life.
+    /// is not added either, because the list has the merged generations. The error says why the generations and the
+    /// list are not of the same life.
     pub(crate) fn with_generations(
         &self,
         generations: &[Generation],

@@ -20,7 +20,6 @@ use ensile_base::random::Random;
 use crate::error::NEWER;
 use crate::number::NUMBER_END;
 
-/// Bytes of a block's header.
 pub(crate) const HEADER_BYTES: usize = 80;
 /// Alignment of blocks, in bytes.
 pub(crate) const ALIGN_BYTES: usize = 8;
@@ -77,7 +76,6 @@ impl std::fmt::Display for Salt {
     }
 }
 
-/// Purpose of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BlockKind {
     /// Entries of a log.

@@ -22,7 +22,6 @@ const BYTES_MAX: u64 = 1 << 16;
 /// Least time between two writes, in nanoseconds.
 const INTERVAL_NANOS: u64 = 1_000_000_000;
 
-/// Content of the hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hint {
     /// Database that the files of the generation name.

@@ -23,7 +23,6 @@ const FOLDER_FORMAT: u32 = 1;
 /// Limit far above the size of a real mark, in bytes.
 const BYTES_MAX: u64 = 4096;
 
-/// Content of a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) database: Identity,

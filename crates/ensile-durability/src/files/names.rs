@@ -61,6 +61,7 @@ pub(crate) fn checkpointer_of(folder: &str) -> Option<u32> {
 
 /// The parsed name, if it is spelled as the file is. A file has a single spelling: `log-00-1` is a foreign file.
 fn if_spelled<N: Display>(parsed: N, file: &str) -> Option<N> {
+    debug_assert!(parsed.to_string().contains('/'), "{file} is in a folder");
     let is_ours = parsed.to_string().split_once('/').is_some_and(|(_, own)| own == file);
     is_ours.then_some(parsed)
 }
@@ -183,7 +184,6 @@ impl Display for BufferListName {
 /// File of a checkpoint: `checkpoint<c>/ckpt-<number>-<file>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PartName {
-    /// Number of the checkpoint.
     pub(crate) checkpoint: u64,
     pub(crate) checkpointer: u32,
     pub(crate) file: u32,

@@ -43,10 +43,8 @@ const _: () = assert!(SHARED_FORMAT < 10, "a title is as long as any other: see 
 pub(crate) const HEAD_AT: u64 = TITLE.len() as u64 + 2;
 /// Largest length of a manifest in bytes, far above any real length.
 pub(crate) const SHARED_MANIFEST_BYTES_MAX: u64 = 64 << 20;
-/// Folder of the manifests.
 pub(crate) const MANIFESTS: &str = "manifests";
 
-/// Name of the object of the manifest with this number.
 pub(crate) fn manifest_name(number: u64) -> String {
     format!("{MANIFESTS}/manifest-{number}")
 }
@@ -140,7 +138,6 @@ pub(crate) struct SharedLog {
     pub(crate) largest: Epoch,
 }
 
-/// A numbered manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedManifest {
     /// Identity of the store, drawn with the store's first manifest.
@@ -269,7 +266,6 @@ impl SharedManifest {
         parts.chain(logs).map(|piece| piece.object)
     }
 
-    /// Text of the manifest in this format.
     fn text(&self, format: u32) -> String {
         let Self { shipper, reserved, fenced, next, .. } = self;
         let durable = self.durable.map_or_else(String::new, |durable| format!(" durable {durable}"));

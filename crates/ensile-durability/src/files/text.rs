@@ -52,8 +52,8 @@ pub(crate) fn checked_body(text: &str) -> Result<&str, &'static str> {
     if crc == checksum(body) { Ok(body) } else { Err("its checksum is wrong") }
 }
 
-/// The value of the next line, if `parse` reads the line: the line is taken then. A line that no parser reads stays, and
-/// makes the text unreadable in the end.
+/// The value of the next line, if `parse` reads the line: the line is taken then. A line that no parser reads stays,
+/// and makes the text unreadable in the end.
 pub(crate) fn next_parsed<T>(lines: &mut Lines<'_>, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
     let parsed = parse(lines.peek()?)?;
     lines.next();
@@ -65,8 +65,8 @@ pub(crate) fn all_parsed<T>(lines: &mut Lines<'_>, parse: impl Fn(&str) -> Optio
     std::iter::from_fn(|| next_parsed(lines, &parse)).collect()
 }
 
-/// Adds a line to the text for each value.
 pub(crate) fn add_lines<T: Display>(text: &mut String, values: impl IntoIterator<Item = T>) {
+    debug_assert!(text.ends_with('\n'), "a line stands behind a line");
     values.into_iter().for_each(|value| *text += &format!("{value}\n"));
 }
 

@@ -114,10 +114,8 @@ impl LogConfig {
         Ok(())
     }
 
-    /// The boot of the operating system in which a process-safe life begins (B4); `None` for any other life.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Config`] if the boot cannot be read.
+    /// The boot of the operating system in which a process-safe life begins (B4); `None` for any other life. A boot
+    /// that cannot be read is an error of the configuration.
     pub(crate) fn boot(&self, disk: &dyn Disk) -> Result<Option<BootId>, DurabilityError> {
         if !self.process_safe {
             return Ok(None);

@@ -9,7 +9,6 @@
 //! Neighbours: `buffers` gives entries, `segments` writes blocks, `marks` and `waiters` take the durable epochs.
 
 mod file_rotation;
-mod last_mark;
 mod state_machine;
 
 use std::time::Duration;
@@ -53,7 +52,6 @@ pub enum LoggerStep {
     Stopped,
 }
 
-/// One logger and its workers.
 #[derive(Debug)]
 pub(crate) struct Logger {
     index: usize,
@@ -94,16 +92,12 @@ struct Writer {
     used: Vec<Box<Buffer>>,
 }
 
-/// Outcome of a submission.
 #[derive(Debug)]
 enum Submission {
     /// The disk lacks space for a part. The part stays in memory for a later step.
     Held,
     /// The whole submission is written. A mark in the submission still needs the sync.
-    Written {
-        /// The d of the mark.
-        mark: Option<Epoch>,
-    },
+    Written { mark: Option<Epoch> },
     /// The contents of the disk are unknown.
     Failed(DiskError),
 }

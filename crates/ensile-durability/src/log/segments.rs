@@ -434,10 +434,8 @@ impl UsedFile {
     /// Gives back the file's unused space, and renames the file. The new name is for people and for recovery's verdict:
     /// the name shows that a next file with a synced mark existed. If the disk has no space for the new name, or the
     /// system forbids the rename, the old name stays and is as valid. The cut is not synced: a crash may leave the
-    /// zeros behind the blocks. The zeros mean nothing, and recovery cuts again.
-    ///
-    /// # Errors
-    /// [`DiskError::Removed`] if the file has no name any more.
+    /// zeros behind the blocks. The zeros mean nothing, and recovery cuts again. A file without a name is an error
+    /// ([`DiskError::Removed`]).
     pub(crate) fn close(self, disk: &dyn Disk) -> Result<ClosedFile, DiskError> {
         assert!(self.bytes > OPENING_BYTES as u64, "a file that holds nothing is not closed");
         if self.allocated > self.bytes {

@@ -113,7 +113,6 @@ pub(crate) struct Fullness {
     pub(crate) reason: std::sync::Arc<str>,
 }
 
-/// The announced D and the waiters for it.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     durable: AtomicU64,
@@ -163,7 +162,6 @@ impl Waiters {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// The log's end, if the log has ended.
     pub(crate) fn how_ended(&self) -> Option<LogEnd> {
         self.list.lock().end.clone()
     }
@@ -392,7 +390,6 @@ impl Waiters {
     }
 }
 
-/// Waker that unparks a thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

@@ -60,10 +60,8 @@ impl<'a> Iterator for FramedEntries<'a> {
     }
 }
 
-/// Passes each entry of a payload to `take`, and checks that there are `count` entries, as the header says.
-///
-/// # Errors
-/// Detail of the damage of the payload, or the error of `take`.
+/// Passes each entry of a payload to `take`, and checks that there are `count` entries, as the header says. The error
+/// is the detail of the damage, or the error of `take`.
 pub(crate) fn try_for_each<'p>(
     payload: &'p [u8],
     count: u32,

@@ -57,7 +57,6 @@ pub(crate) struct PartWriter {
     sync_bytes: u64,
 }
 
-/// Shape of a checkpointer's part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PartShape {
     pub(crate) files: u32,

@@ -34,7 +34,6 @@ pub(crate) struct NextFile {
     is_settled: bool,
 }
 
-/// Fills the file with zeros from `from` to `to`.
 pub(crate) fn write_zeros(file: &dyn DiskFile, mut from: u64, to: u64) -> Result<(), DiskError> {
     assert!(from <= to, "zeros from {from} to {to}");
     let zeros = vec![0; ZEROS_BYTES.min(to.saturating_sub(from) as usize)];

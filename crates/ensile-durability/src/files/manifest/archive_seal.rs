@@ -58,9 +58,6 @@ impl ArchiveList {
     }
 
     /// Checks that this list has the ended generations of the list with this seal (A2).
-    ///
-    /// # Errors
-    /// Reason of the mismatch.
     pub(crate) fn check(&self, remembered: ArchiveSeal) -> Result<(), String> {
         let has = self.ended_count();
         let is_newer = usize::try_from(remembered.ended).is_ok_and(|ended| ended <= has);

@@ -103,7 +103,6 @@ impl FilesState {
     }
 }
 
-/// A state of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeptState {
     /// A picture without a log, in the page file of the backup.

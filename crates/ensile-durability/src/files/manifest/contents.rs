@@ -139,14 +139,10 @@ impl Manifest {
     }
 
     /// Checks that the folder has no unfinished copy (N24).
-    ///
-    /// # Errors
-    /// [`DurabilityError::Unfinished`].
     pub(crate) fn check_no_copy(&self, disk: &dyn Disk) -> Result<(), DurabilityError> {
         self.unfinished_copy().map_or(Ok(()), |unfinished| Err(unfinished.into_error(disk)?))
     }
 
-    /// True if the manifest lists the generation of this number.
     pub(crate) fn lists(&self, generation: u64) -> bool {
         self.generations.iter().any(|listed| listed.number == generation)
     }
@@ -260,9 +256,6 @@ impl Manifest {
 
     /// Checks that a file of the database `found` may be removed or read here (I1). The file may be older than the
     /// adoption of this copy.
-    ///
-    /// # Errors
-    /// [`DurabilityError::NotOurs`].
     pub(crate) fn check_ours(&self, file: &str, found: Identity) -> Result<(), DurabilityError> {
         if self.databases().contains(&found) {
             return Ok(());

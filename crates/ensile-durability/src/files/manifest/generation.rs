@@ -27,7 +27,6 @@ pub(crate) struct Generation {
     pub(crate) first: Epoch,
     /// Format of the generation's blocks (L7).
     pub(crate) format: u16,
-    /// Kind of the entries.
     pub(crate) entries: EntryKind,
     /// Number of logs. 0 for a generation without a log, which only pictures make durable.
     pub(crate) logs: u32,
@@ -101,6 +100,15 @@ impl Generation {
             spans,
         })
     }
+}
+
+/// True if numbers and epochs of these generations grow, and each generation but the last has its D (L4).
+pub(crate) fn are_in_order(generations: &[Generation]) -> bool {
+    let pairs = generations.windows(2).all(|pair| {
+        pair[0].durable.is_some_and(|durable| durable < pair[1].first) && pair[0].number < pair[1].number
+    });
+    let ends = |of: &Generation| of.durable.is_none_or(|durable| durable.next() >= of.first);
+    pairs && generations.iter().all(|generation| generation.number > 0 && ends(generation))
 }
 
 impl fmt::Display for Generation {

@@ -14,6 +14,6 @@ mod picture;
 
 pub(crate) use cycling::{CyclingCheckpoint, InstalledRange, RangesCut};
 pub(crate) use fuzzy::FuzzyCheckpoint;
-pub(crate) use kinds::{CheckpointShare, InstalledCheckpoint, WalkRecord};
-pub(crate) use part_files::PartFiles;
+pub(crate) use kinds::{CheckpointShare, InstalledCheckpoint};
+pub(crate) use part_files::{PartFiles, WalkRecord};
 pub(crate) use picture::{ListedPageFile, PictureCheckpoint};

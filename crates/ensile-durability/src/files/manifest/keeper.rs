@@ -57,7 +57,6 @@ impl ManifestKeeper {
         &self.disk
     }
 
-    /// The current manifest.
     pub(crate) fn manifest(&self) -> &Manifest {
         &self.manifest
     }

@@ -41,17 +41,9 @@ struct LineageEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotBehind {
     /// The lineage lacks this generation, or has a generation of this number with a different salt.
-    Another {
-        /// Number of the generation.
-        generation: u64,
-    },
+    Another { generation: u64 },
     /// The lineage has this generation, with an earlier end.
-    Ended {
-        /// Number of the generation.
-        generation: u64,
-        /// D of the generation.
-        durable: Epoch,
-    },
+    Ended { generation: u64, durable: Epoch },
 }
 
 impl fmt::Display for NotBehind {
@@ -155,9 +147,6 @@ impl Lineage {
     /// Checks that this is the lineage of the database that wrote `before`, at a later time. An empty `before` passes,
     /// because an earlier version of the program wrote no lineage. A last generation older than every remembered
     /// generation cannot be compared, and passes: numbers and epochs must do.
-    ///
-    /// # Errors
-    /// Reason of the mismatch.
     pub(crate) fn check_continues(&self, before: &Self) -> Result<(), NotBehind> {
         let Some((&generation, of)) = before.lives.last_key_value() else { return Ok(()) };
         if self.lives.first_key_value().is_some_and(|(&oldest, _)| oldest > generation) {
@@ -177,10 +166,7 @@ impl Lineage {
     /// Checks that the list of an archive, oldest first, is in the history of a backup with this lineage (A4). The list
     /// may end before the lineage or behind it. The list may lack generations: generations without an entry, and
     /// generations that were merged before the archive was begun. An empty lineage passes, and so does a generation
-    /// older than the lineage.
-    ///
-    /// # Errors
-    /// Number of the first generation with a different history.
+    /// older than the lineage. The error is the number of the first generation with a different history.
     pub(crate) fn check_archive_history(&self, listed: &[Generation]) -> Result<(), u64> {
         let (Some((&oldest, _)), Some((&newest, last))) =
             (self.lives.first_key_value(), self.lives.last_key_value())

@@ -112,9 +112,6 @@ impl BlockWriter {
     }
 
     /// Writes a page with a new or an old number, and the page's tail, if there is a tail ([`tail_room_of`]).
-    ///
-    /// # Errors
-    /// An error of the disk, or a page or a file that would be too long.
     pub(crate) fn write_page(
         &mut self,
         bound: PageBound,
@@ -159,10 +156,7 @@ impl BlockWriter {
 
     /// Writes a page of the picture before anew, if a place nearer to the file's beginning has room; `None` if the page
     /// stays. In the block's header only the place changes: the page is still a page of the checkpoint that wrote the
-    /// entries. A page of several blocks stays.
-    ///
-    /// # Errors
-    /// As [`BlockWriter::write_page`]; also if the page is damaged.
+    /// entries. A page of several blocks stays. A damaged page is an error.
     pub(crate) fn move_page(&mut self, page: &PagePlace) -> Result<Option<PagePlace>, String> {
         let [old] = &*page.extents else { return Ok(None) };
         let extent = self.held.take(old.extent.units)?;
@@ -186,9 +180,6 @@ impl BlockWriter {
     }
 
     /// Writes a block of versions that commits have left beside the pages.
-    ///
-    /// # Errors
-    /// As [`BlockWriter::write_page`].
     pub(crate) fn write_removes(
         &mut self,
         number: u64,
@@ -203,9 +194,6 @@ impl BlockWriter {
 
     /// Writes the parts of a directory that have no place yet, and the root over all parts. Returns the place of the
     /// root.
-    ///
-    /// # Errors
-    /// As [`BlockWriter::write_page`].
     pub(crate) fn write_directory(
         &mut self,
         directory: &mut PageDirectory,
@@ -234,10 +222,7 @@ impl BlockWriter {
         self.held.file().write_behind(at_once);
     }
 
-    /// Makes all written blocks survive a crash.
-    ///
-    /// # Errors
-    /// An error of the disk: no written block counts.
+    /// Makes all written blocks survive a crash. After an error, no written block counts.
     pub(crate) fn sync(&self) -> Result<(), String> {
         self.held.file().sync().map_err(|error| error.to_string())
     }

@@ -116,5 +116,4 @@ impl BlocksRead {
     }
 }
 
-/// Fault of a cut file.
 pub(crate) const CUT: &str = "the file is cut: it ends before a block of the picture does";

@@ -81,7 +81,6 @@ pub(crate) struct TakenRange {
     pub(crate) to: Option<Box<[u8]>>,
 }
 
-/// The pages of a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageDirectory {
     pub(crate) parts: Vec<DirectoryPart>,

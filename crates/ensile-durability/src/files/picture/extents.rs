@@ -41,10 +41,8 @@ impl FreeUnits {
         Self { folder, runs: BTreeMap::new(), by_size: BTreeSet::new(), end: OPENING_UNITS, free: 0 }
     }
 
-    /// The units of a file of `units` units with these reached extents. The last unit may be cut short.
-    ///
-    /// # Errors
-    /// An extent that overlaps another extent, or is behind the end.
+    /// The units of a file of `units` units with these reached extents. The last unit may be cut short. The error is an
+    /// extent that overlaps another extent, or is behind the end.
     pub(crate) fn of_reached(folder: u16, units: u32, mut reached: Vec<Extent>) -> Result<Self, Misplaced> {
         reached.sort_unstable();
         let mut free = Self::of_new(folder);

@@ -66,10 +66,8 @@ impl PageFile {
     }
 
     /// Opens the file of an installed picture. The caller has checked the opening block. The picture reaches the
-    /// extents `reached` of the file; units between the extents are free.
-    ///
-    /// # Errors
-    /// An error of the disk; [`DurabilityError::Damaged`] if the extents do not fit into the file.
+    /// extents `reached` of the file; units between the extents are free. Extents that do not fit into the file are
+    /// damage.
     pub(crate) fn reopen(
         disk: &dyn Disk,
         listed: ListedPageFile,
@@ -185,10 +183,6 @@ impl HeldExtents {
         &self.file
     }
 
-    /// Takes one more extent, of `units` units.
-    ///
-    /// # Errors
-    /// The file would be too long.
     pub(crate) fn take(&mut self, units: u32) -> Result<Extent, String> {
         let extent = self.file.units.lock().take(units).ok_or(TOO_LONG)?;
         self.extents.push(extent);

@@ -8,7 +8,6 @@ use super::root::RemovesPlace;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::manifest::installed_checkpoint::PictureCheckpoint;
 
-/// A loaded picture.
 #[derive(Debug)]
 pub(crate) struct LoadedPicture {
     /// The checkpoint as the manifest lists it.

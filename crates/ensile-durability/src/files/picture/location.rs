@@ -13,7 +13,6 @@ use crate::files::block::{BlockKind, Header};
 
 /// Most bytes of a block's payload in a page file, except blocks of directories and roots.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 1 << 20;
-/// Bytes of an extent's place.
 pub(crate) const EXTENT_PLACE_BYTES: usize = 14;
 
 pub(crate) fn encode_extent(place: ExtentPlace, out: &mut Vec<u8>) {
@@ -30,7 +29,6 @@ pub(crate) fn encode_extent(place: ExtentPlace, out: &mut Vec<u8>) {
 /// Facts about a picture that every block of the picture carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PictureStamp {
-    /// The checkpoint's number.
     pub(crate) checkpoint: u64,
     pub(crate) generation: u64,
     /// e_c.
@@ -138,7 +136,6 @@ impl<'p> PlaceBytes<'p> {
         Some(bound)
     }
 
-    /// Place of a block.
     pub(crate) fn extent(&mut self) -> Option<ExtentPlace> {
         let extent = Extent { folder: self.u16()?, first: self.u32()?, units: self.u32()? };
         let header_crc = self.u32()?;

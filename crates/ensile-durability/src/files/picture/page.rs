@@ -36,7 +36,6 @@ impl PagePlace {
         self.extents.iter().map(|place| place.extent.bytes()).sum()
     }
 
-    /// Name of the page's block number `index`.
     pub(crate) fn block_name(&self, index: usize) -> BlockName {
         debug_assert!(index < self.extents.len(), "block {index} of {}", self.extents.len());
         let kind = if index == 0 { BlockKind::Page } else { BlockKind::Continuation };

@@ -71,7 +71,6 @@ pub(crate) struct ReadEntries<'r> {
     epoch_end: Epoch,
 }
 
-/// The keys of a page.
 #[derive(Clone, Copy, Debug)]
 struct PageRange<'r> {
     section: u32,
@@ -86,10 +85,8 @@ impl<'r> ReadEntries<'r> {
         self.range.is_none()
     }
 
-    /// The entries, TID and body each, by section. `target` finds the key of an entry.
-    ///
-    /// # Errors
-    /// The fault of the entries: an epoch that no entry here can have (N15), a key out of place (N17).
+    /// The entries, TID and body each, by section. `target` finds the key of an entry. An epoch that no entry here can
+    /// have (N15), or a key out of place (N17), is an error.
     pub(crate) fn by_section(
         &self,
         target: &dyn Recoverable,
@@ -168,9 +165,6 @@ impl PictureReader {
     }
 
     /// Checks that the entries are of the kind that the state takes.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Unknown`] for a file with entries of another kind.
     pub(crate) fn check_kind(&self, kind: EntryKind) -> Result<(), DurabilityError> {
         let other = self.files.iter().find(|file| file.entries != kind);
         other.map_or(Ok(()), |file| {
@@ -198,9 +192,6 @@ impl PictureReader {
     }
 
     /// The pages of a part of the directory, by the part's index in the root.
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`].
     fn part(&self, index: usize, block: &mut Vec<u8>) -> Result<Vec<PagePlace>, DurabilityError> {
         let (part, next) = (&self.root.parts[index], self.root.parts.get(index + 1));
         let place = &part.place;
@@ -253,10 +244,7 @@ impl PictureReader {
     }
 
     /// Hands over all pages with entries of a part of the directory, in the order of their places. `index` is the
-    /// part's index in the root.
-    ///
-    /// # Errors
-    /// The damage of the part, as [`PictureReader::open`] reports damage of the root, or an error of `take`.
+    /// part's index in the root. The error is the damage of the part, or the error of `take`.
     pub(crate) fn pages_of(
         &self,
         index: usize,
@@ -296,9 +284,6 @@ impl PictureReader {
     }
 
     /// The entries of a page that ends before the key `to`; `None` if the page has no blocks.
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`].
     fn page<'r>(
         &'r self,
         page: &'r PagePlace,
@@ -331,9 +316,6 @@ impl PictureReader {
     }
 
     /// Reads block number `index` of the versions left beside pages ([`Root::removes_block_count`] blocks).
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`].
     pub(crate) fn removes<'r>(
         &'r self,
         index: usize,
@@ -350,9 +332,6 @@ impl PictureReader {
     }
 
     /// As [`PictureReader::removes`], of a block that was counted at the first read: no block is reached twice (N12).
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`].
     pub(crate) fn removes_again<'r>(
         &'r self,
         index: usize,
@@ -407,9 +386,6 @@ impl PictureReader {
 
     /// Checks, once all is read, that no two extents share a unit, no extent is behind its file's end, and no two pages
     /// have one number.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`].
     pub(crate) fn check_reached(&self) -> Result<(), DurabilityError> {
         let blocks_read = self.blocks_read.lock();
         for OpenedPageFile { listed, name, bytes, .. } in &self.files {

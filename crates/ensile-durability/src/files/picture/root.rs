@@ -13,7 +13,6 @@ use crate::files::block::extent::{Extent, ExtentPlace, UNIT_BYTES};
 use crate::files::block::{ALIGN_BYTES, BlockKind, HEADER_BYTES, Header, block_bytes};
 use crate::number::NUMBER_END;
 
-/// Place of a part of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DirectoryPlace {
     /// Bound of the part's first page.

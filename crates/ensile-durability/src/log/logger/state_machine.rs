@@ -44,7 +44,6 @@ enum StepStage {
     Closed,
 }
 
-/// First action of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FirstAction {
     /// Nothing: the log has ended.
@@ -79,7 +78,6 @@ impl Steps {
         debug_assert!(self.stage != StepStage::Submitted || self.mark_due.is_some(), "a sync without a mark");
     }
 
-    /// True if the device is busy.
     fn is_busy(&self) -> bool {
         self.bytes_recent.max(self.bytes_since_mark) > EARLY_CLOSE_BYTES_MAX
     }

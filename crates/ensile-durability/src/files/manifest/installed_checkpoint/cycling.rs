@@ -77,7 +77,6 @@ impl CyclingCheckpoint {
         self.ranges.iter().map(|range| &range.walked)
     }
 
-    /// Keys of the range at index `at`.
     pub(crate) fn keys(&self, at: usize) -> KeyRange {
         let end = self.ranges.get(at + 1).map(|next| next.start.clone());
         KeyRange { start: self.ranges[at].start.clone(), end }

@@ -6,8 +6,7 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
-use super::kinds::WalkRecord;
-use super::part_files::PartFiles;
+use super::part_files::{PartFiles, WalkRecord};
 use crate::files::text::{parse_epoch, values};
 
 /// A fuzzy checkpoint, installed or about to be installed.

@@ -10,13 +10,13 @@ use ensile_base::Epoch;
 
 use super::cycling::CyclingCheckpoint;
 use super::fuzzy::FuzzyCheckpoint;
+use super::part_files::WalkRecord;
 use super::picture::PictureCheckpoint;
 use crate::files::names::{PartName, checkpoint_folder};
 use crate::files::text::{Lines, next_parsed};
 use crate::identity::Identity;
 use crate::range::KeyRange;
 
-/// An installed checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InstalledCheckpoint {
     /// Consistent together with the log of the epochs in which the checkpoint was written (SiloR §4).
@@ -25,21 +25,6 @@ pub(crate) enum InstalledCheckpoint {
     Cycling(CyclingCheckpoint),
     /// Consistent alone, at the end of an epoch (SIREN §3), in page files.
     Picture(PictureCheckpoint),
-}
-
-/// Record of a walk, or of a picture as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WalkRecord {
-    /// Number of the checkpoint, or of the turn of a range.
-    pub(crate) number: u64,
-    /// Generation that was open meanwhile.
-    pub(crate) generation: u64,
-    /// e_l, and S of a picture; `high`: e_h, and e_c of a picture.
-    pub(crate) low: Epoch,
-    pub(crate) high: Epoch,
-    pub(super) entries: u64,
-    pub(super) bytes: u64,
-    pub(super) database: Identity,
 }
 
 /// Share of a checkpoint that was written while a generation was open: all of the checkpoint, or some of its ranges.
@@ -95,7 +80,6 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// True if the checkpoint is a picture.
     pub(crate) fn is_picture(&self) -> bool {
         matches!(self, Self::Picture(_))
     }
@@ -118,8 +102,8 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// True if this file of a checkpointer belongs to the checkpoint. Checkpoint numbers are unique across the kinds, so
-    /// no file has the number of a picture.
+    /// True if this file of a checkpointer belongs to the checkpoint. Numbers are unique over all kinds, so no file has
+    /// the number of a picture.
     pub(crate) fn has_part(&self, part: PartName) -> bool {
         self.records().iter().any(|walk| walk.number == part.checkpoint)
     }
@@ -176,7 +160,6 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// Number of entries.
     pub(crate) fn entries(&self) -> u64 {
         self.sum(|walk| walk.entries)
     }
@@ -186,7 +169,6 @@ impl InstalledCheckpoint {
         self.sum(|walk| walk.bytes)
     }
 
-    /// Folders of the files.
     pub(crate) fn folders(&self) -> Vec<String> {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.folders().collect(),

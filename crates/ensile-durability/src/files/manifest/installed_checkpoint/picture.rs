@@ -8,7 +8,7 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
-use super::kinds::WalkRecord;
+use super::part_files::WalkRecord;
 use crate::files::block::Salt;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::names::{PageFileName, checkpoint_folder};
@@ -16,7 +16,6 @@ use crate::files::text::{Lines, all_parsed, next_parsed, parse_epoch, values};
 use crate::identity::Identity;
 use crate::number;
 
-/// Page file with pages of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListedPageFile {
     pub(crate) name: PageFileName,

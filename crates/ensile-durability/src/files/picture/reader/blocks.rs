@@ -18,9 +18,6 @@ pub(crate) type TakeBlock<'t> = dyn FnMut(Header, &[u8]) -> Result<(), Durabilit
 
 impl PictureReader {
     /// The places of the picture's pages, by part of the directory.
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`].
     pub(crate) fn directory(&self) -> Result<Vec<Vec<PagePlace>>, DurabilityError> {
         let mut block = Vec::new();
         let parts = (0..self.root.parts.len()).map(|part| self.part(part, &mut block));
@@ -35,9 +32,6 @@ impl PictureReader {
     }
 
     /// Hands over the blocks of a page, in order. After the call, `block` holds the last block.
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`], or an error of `take`.
     pub(crate) fn blocks_of(
         &self,
         page: &PagePlace,
@@ -84,9 +78,6 @@ impl PictureReader {
     }
 
     /// Hands over a block of versions left beside pages, by index in the root. A tail counts as a block.
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`], or an error of `take`.
     pub(crate) fn removes_block(
         &self,
         index: usize,
