@@ -131,14 +131,9 @@ impl fmt::Display for CheckpointVerdict {
     }
 }
 
-/// Decides when a checkpoint begins. The situation is the only input.
-pub(crate) trait Policy: std::fmt::Debug + Send + Sync {
-    /// The decision about a checkpoint now, with its reason.
-    fn verdict(&self, now: &Situation) -> CheckpointVerdict;
-}
-
-impl Policy for Trigger {
-    fn verdict(&self, now: &Situation) -> CheckpointVerdict {
+impl Trigger {
+    /// The decision about a checkpoint now, with its reason. The situation is the only input.
+    pub(crate) fn verdict(&self, now: &Situation) -> CheckpointVerdict {
         if now.is_demanded {
             return CheckpointVerdict::Begins(CheckpointReason::Demand);
         }
@@ -160,9 +155,7 @@ impl Policy for Trigger {
             (None, _) => CheckpointVerdict::NotDue,
         }
     }
-}
 
-impl Trigger {
     /// Reason to begin at once, if a limit other than a limit of time is reached.
     fn reached_limit(&self, now: &Situation) -> Option<CheckpointReason> {
         if now.is_awaited {

@@ -17,7 +17,6 @@ pub(crate) mod creation_marker;
 pub(crate) mod generation;
 pub(crate) mod installed_checkpoint;
 pub(crate) mod lineage;
-pub(crate) mod log_span;
 pub(crate) mod origin;
 pub(crate) mod shipping_target;
 pub(crate) mod types;

@@ -11,7 +11,6 @@ use std::fmt;
 use ensile_base::Epoch;
 
 use super::installed_checkpoint::{InstalledCheckpoint, WalkRecord};
-use super::log_span::LogSpan;
 use crate::files::block::Salt;
 use crate::files::names::SegmentName;
 use crate::files::text::{parse_epoch, values};
@@ -120,5 +119,43 @@ impl fmt::Display for Generation {
         durable.map_or(Ok(()), |durable| write!(f, " durable {durable}"))?;
         let separators = std::iter::once(" files ").chain(std::iter::repeat(","));
         spans.iter().zip(separators).try_for_each(|(span, separator)| write!(f, "{separator}{span}"))
+    }
+}
+
+/// Copied part of one log of a generation: the files `first` to `last`, and the number of bytes of `last` that count.
+/// Files and bytes outside the span do not belong to the generation (N21).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogSpan {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) bytes: u64,
+}
+
+impl LogSpan {
+    /// Number of bytes of file `number` that count: 0 outside the span, `u64::MAX` before the last file.
+    pub(crate) fn bytes_of(self, number: u64) -> u64 {
+        match number {
+            _ if number < self.first || number > self.last => 0,
+            _ if number == self.last => self.bytes,
+            _ => u64::MAX,
+        }
+    }
+
+    /// Parses the spans of all logs, which `Display` writes, with commas between the spans.
+    pub(crate) fn parse_all(text: &str) -> Option<Vec<Self>> {
+        let parse = |span: &str| {
+            let (files, bytes) = span.split_once(':')?;
+            let (first, last) = files.split_once('-')?;
+            let (first, last) = (number::parse(first)?, number::parse(last)?);
+            let bytes = bytes.parse().ok().filter(|bytes| *bytes > 0)?;
+            (first <= last).then_some(Self { first, last, bytes })
+        };
+        text.split(',').map(parse).collect()
+    }
+}
+
+impl fmt::Display for LogSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}:{}", self.first, self.last, self.bytes)
     }
 }
