@@ -86,7 +86,8 @@ impl EntryType {
     /// Line of the type, without a line end.
     pub(crate) fn line(&self) -> String {
         let Self { role, version, name, fingerprint } = self;
-        let (role, fingerprint) = (role.name(), format_fingerprint(*fingerprint));
+        let role = role.name();
+        let fingerprint = fingerprint.map_or("none".to_owned(), |digits| format!("{digits:016x}"));
         format!("{WORD}{role} version {version} fingerprint {fingerprint} name {name}")
     }
 
@@ -106,11 +107,6 @@ impl fmt::Display for EntryType {
         }
         fingerprint.map_or(Ok(()), |fingerprint| write!(f, " (fingerprint {fingerprint:016x})"))
     }
-}
-
-/// Word of the fingerprint in the line: 16 hex digits, or `none`.
-fn format_fingerprint(fingerprint: Option<u64>) -> String {
-    fingerprint.map_or_else(|| "none".to_owned(), |fingerprint| format!("{fingerprint:016x}"))
 }
 
 /// Name in at most [`NAME_BYTES_MAX`] bytes of printable ASCII. A valid name does not change.

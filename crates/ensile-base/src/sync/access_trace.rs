@@ -202,21 +202,20 @@ impl<T: ?Sized> Mutex<T> {
     }
 }
 
+const TAKEN_BY_A_WAIT: &str =
+    "only a wait on a condition variable takes the guard, and nobody looks meanwhile";
+
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.guard
-            .as_ref()
-            .expect("only a wait on a condition variable takes the guard, and nobody looks meanwhile")
+        self.guard.as_ref().expect(TAKEN_BY_A_WAIT)
     }
 }
 
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.guard
-            .as_mut()
-            .expect("only a wait on a condition variable takes the guard, and nobody looks meanwhile")
+        self.guard.as_mut().expect(TAKEN_BY_A_WAIT)
     }
 }
 

@@ -46,13 +46,8 @@ pub(crate) struct RecoveryCosts {
 impl Default for RecoveryCosts {
     /// Costs before the first measured recovery: rather too high than too low.
     fn default() -> Self {
-        Self {
-            rest: 50e6,
-            load: [2.0, 500.0],
-            replay: [1.5, 600.0, 1.0],
-            applied_entry: 0.0,
-            is_measured: false,
-        }
+        let (load, replay) = ([2.0, 500.0], [1.5, 600.0, 1.0]);
+        Self { rest: 50e6, load, replay, applied_entry: 0.0, is_measured: false }
     }
 }
 

@@ -81,11 +81,8 @@ fn parse(body: &str) -> Option<Mark> {
     let [database, name] = values(lines.next()?, "database name")?;
     let main = lines.next()?.strip_prefix("main ")?;
     let [inode, born] = values(main, "inode born")?;
-    let mark = Mark {
-        database: Identity::parse(database)?,
-        name: name.to_owned(),
-        main: parse_folder_id(inode, born)?,
-    };
+    let (database, main) = (Identity::parse(database)?, parse_folder_id(inode, born)?);
+    let mark = Mark { database, name: name.to_owned(), main };
     (lines.next().is_none() && mark.to_string().starts_with(body)).then_some(mark)
 }
 

@@ -214,11 +214,8 @@ impl SharedManifest {
         let is_numbered = *number > 0 && *term == fenced.len() as u64 + 1 && !fenced.contains(shipper);
         let part_names: BTreeSet<String> = parts.iter().map(|(part, _)| part.to_string()).collect();
         let log_bytes: BTreeMap<_, _> = logs.iter().map(|log| (log.file.name, log.shared.bytes)).collect();
-        let has_parts = state
-            .checkpoint
-            .iter()
-            .flat_map(|installed| installed.files())
-            .all(|name| part_names.contains(&name));
+        let mut named = state.checkpoint.iter().flat_map(|installed| installed.files());
+        let has_parts = named.all(|name| part_names.contains(&name));
         let has_logs = state.generations.iter().all(|generation| {
             let spans = generation.spans.iter().enumerate();
             let is_listed = generation.spans.len() == generation.logs as usize;

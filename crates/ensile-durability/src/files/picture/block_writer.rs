@@ -101,14 +101,8 @@ impl BlockWriter {
         let header_crc = encode(header, tail.payload, self.held.file().manifest_entry().salt, &mut block);
         self.block.extend_from_slice(&block);
         assert!(self.block.len() <= extent.bytes() as usize, "a tail is within its page's last unit");
-        TailPlace {
-            number: tail.number,
-            folder: extent.folder,
-            unit,
-            unit_offset: (from % UNIT_BYTES) as u16,
-            bytes: block.len() as u16,
-            header_crc,
-        }
+        let (folder, unit_offset, bytes) = (extent.folder, (from % UNIT_BYTES) as u16, block.len() as u16);
+        TailPlace { number: tail.number, folder, unit, unit_offset, bytes, header_crc }
     }
 
     /// Writes a page with a new or an old number, and the page's tail, if there is a tail ([`tail_room_of`]).

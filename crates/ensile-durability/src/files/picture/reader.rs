@@ -198,8 +198,8 @@ impl PictureReader {
         let header = self.block(place, part.block_name(), block)?;
         let pages = decode_part(payload_of(&header, block), header.entries);
         let pages = pages.filter(|pages| is_part(pages, part, next));
-        let pages =
-            pages.ok_or_else(|| self.damage_error(place, "the part of the directory contradicts itself"))?;
+        let damage = || self.damage_error(place, "the part of the directory contradicts itself");
+        let pages = pages.ok_or_else(damage)?;
         if pages.iter().any(|page| page.number >= self.of.next_page) {
             return Err(self.damage_error(place, "a page has a number that MANIFEST says no page has"));
         }
@@ -442,9 +442,8 @@ impl PictureReader {
         block: &mut Vec<u8>,
     ) -> Result<Header, DurabilityError> {
         let Some(OpenedPageFile { listed, file, bytes, name, .. }) = self.file_in(folder) else {
-            return Err(
-                self.damage_error(&self.of.root, "a place is in a folder that MANIFEST does not list")
-            );
+            let detail = "a place is in a folder that MANIFEST does not list";
+            return Err(self.damage_error(&self.of.root, detail));
         };
         let damaged = |detail| Err(DurabilityError::damaged_file(name, offset.min(*bytes), detail));
         let left = bytes.saturating_sub(offset).min(length);

@@ -33,11 +33,8 @@ impl FuzzyCheckpoint {
         let (line, database) = line.split_once(" database ")?;
         let names = format!("checkpoint generation low high {}", PartFiles::NAMES);
         let [number, generation, low, high, files @ ..]: [&str; 10] = values(line, &names)?;
-        Some(Self {
-            low: parse_epoch(low)?,
-            high: parse_epoch(high)?,
-            files: PartFiles::parse([number, generation], files, database)?,
-        })
+        let (low, high) = (parse_epoch(low)?, parse_epoch(high)?);
+        Some(Self { low, high, files: PartFiles::parse([number, generation], files, database)? })
     }
 }
 
