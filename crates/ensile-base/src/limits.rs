@@ -118,6 +118,5 @@ const _: () = {
     let by_a_crash = EPOCHS_RESERVED_SECONDS * EPOCHS_A_SECOND_MAX + 2 * EPOCHS_KEPT;
     assert!(unused / by_a_crash >= CRASHES_MIN, "L6: the century counts lives too");
 };
-const _: () =
-    assert!(INDEX_KEY_BYTES_MAX >= 3 * KEY_BYTES_MAX, "secondary + escaped primary key fit an index key");
+const _: () = assert!(INDEX_KEY_BYTES_MAX >= 3 * KEY_BYTES_MAX, "secondary + escaped primary key fit");
 const _: () = assert!(VALUE_BYTES_MAX < TRANSACTION_BYTES_MAX && TRANSACTION_BYTES_MAX < u32::MAX as usize);

@@ -1,25 +1,19 @@
-//! The one door to atomics, locks and threads' hints: std, loom (`--cfg loom`), shuttle (`--cfg shuttle`), or std
-//! counted (feature `counted`).
+//! The one door to atomics, locks, thread-locals and waits of threads: std, loom (`--cfg loom`), shuttle
+//! (`--cfg shuttle`), or std counted (feature `counted`).
 //!
-//! Code that a model checker explores takes its atomics only from here, and model checkers see the shipped types. Loom
-//! explores weak memory on small kernels. Shuttle explores schedules (sequentially consistent ones only) on whole
-//! structures, up to the whole engine. Thread-locals and waits of threads therefore come through the door, too. The
-//! counted door behaves as std's and notes the cache lines that a thread touches. The notes prove that reads write no
-//! shared line. The counted door is a feature and not a `cfg`, as counted and uncounted types can stand in one build
-//! plan: with the feature off, the counted door is not compiled.
+//! Loom explores weak memory on small kernels. Shuttle explores schedules (sequentially consistent ones only), up to
+//! the whole engine. The counted door behaves as std's and notes the cache lines that a thread touches. It is a feature
+//! and not a `cfg`, as counted and uncounted types can stand in one build plan.
 //!
-//! Two things differ under loom, and the explored code must not depend on the differences: an atomic is larger than its
-//! value, and an atomic must be made by `new` (a zeroed page is not a valid loom atomic). Thread-locals are std's under
-//! loom: loom's threads share one thread of the machine, and explored code has no thread-locals. The counted door
-//! differs in neither.
-//!
-//! Locks are the door's own types, without std's poison.
+//! Explored code must not depend on loom's differences: an atomic is larger than its value, and must be made by `new`.
+//! Thread-locals are std's under loom, whose threads share one thread of the machine.
 //!
 //! [`Arc`] is for the objects on a transaction's path: tables, the database's core, the slots of epochs and logs. The
 //! counting door notes the counts of owners, and loom the last drop. Neither kind can be a method's `self`, hold a
 //! `dyn` or be made weak. Other code therefore names `std::sync::Arc`. A file with both kinds calls std's `StdArc`.
 //!
-//! Neighbours: every crate uses the door; `locks`, `access_trace`, `plain_access` and `shuttled` are its parts.
+//! Neighbours: every crate uses the door; `locks`, `stepped_atomics`, `access_trace`, `plain_access` and `shuttled` are
+//! its parts.
 
 #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
 pub mod access_trace;
@@ -27,11 +21,15 @@ mod locks;
 pub mod plain_access;
 #[cfg(shuttle)]
 mod shuttled;
+#[cfg(any(shuttle, all(feature = "counted", not(loom))))]
+mod stepped_atomics;
 
 #[cfg(not(any(loom, shuttle)))]
 mod door {
     #[cfg(feature = "counted")]
-    pub use super::access_trace::{Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+    pub use super::access_trace::Arc;
+    #[cfg(feature = "counted")]
+    pub use super::stepped_atomics::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub use std::hint::spin_loop;
     #[cfg(not(feature = "counted"))]
     pub use std::sync::Arc;
@@ -75,7 +73,7 @@ mod door {
 
 #[cfg(shuttle)]
 mod door {
-    pub use super::shuttled::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+    pub use super::stepped_atomics::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub use shuttle::hint::spin_loop;
     pub use shuttle::sync::Arc;
     pub use shuttle::sync::atomic::{Ordering, fence};

@@ -1,22 +1,14 @@
 //! The bytes of a file as words of memory: an executed store belongs to the operating system, without a call.
 //!
-//! Promises:
-//! - *The process dies in any way:* the stores that its threads executed are in the file, for any reader. For a single
-//!   thread, the file has a prefix of the thread's stores in program order. If a thread saw a store of another thread
-//!   and then stored itself, the file has the first store if it has the second.
+//! - *The process dies in any way:* the file has a prefix of each thread's stores in program order. If a thread saw a
+//!   store of another thread and then stored itself, the file has the first store if it has the second.
 //! - *The power fails:* a page may be left with any of its earlier contents.
-//!
-//! The words are atomics, as other processes may read the file meanwhile.
-//!
-//! - No store can fail or raise SIGBUS while the file keeps its length and its space. So a file is mapped by the call
-//!   that writes its whole length ([`crate::DiskFile::map`]), on file systems that overwrite in place.
-//! - A store may wait for the system just after a write-out of the page, until the system has marked the page dirty
-//!   again.
+//! - No store can fail or raise SIGBUS while the file keeps its length and its space ([`crate::DiskFile::map`]). A
+//!   store may wait for the system just after a write-out of the page.
 //! - A forked child shares the words. A caller checks its process before a store (I4).
 //!
 //! Neighbours: made by `real_disk`, and by a simulator through [`SimulatedWords`]. `unsafe` stands here as in
-//! `process`: the code reads and writes through a pointer from the kernel. The code also uses instructions that the
-//! processor was asked for, to store and sum bytes in one pass.
+//! `process`, and for instructions that the processor was asked for.
 
 use std::fmt;
 use std::fs::File;
@@ -27,7 +19,6 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use ensile_base::checksum::crc32c_append;
 
-/// Bytes of a word.
 const WORD_BYTES: usize = 8;
 /// Bytes of a page, the least that a system maps.
 const PAGE_BYTES: usize = 4096;

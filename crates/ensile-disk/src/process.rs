@@ -1,11 +1,9 @@
-//! Identity of the running process: the process that opened a disk, or a child forked since.
+//! Identity of the running process: the process that opened a disk, or a child forked since (I4).
 //!
-//! - `I4`: a word lies on a page that the kernel clears in a child at fork (`MADV_WIPEONFORK`). The process that opens
-//!   a disk writes its life's number there and keeps a copy. A child finds 0, or the larger number that its own first
-//!   opening wrote; so an inherited copy never matches. A check is one load and no system call.
-//! - If the kernel has no such page, the process identifiers are compared instead, by a system call per check.
-//!
-//! - [`ProcessMarks`] are words of the same kind for a database: a nonzero mark proves that this process set the mark.
+//! A word lies on a page that the kernel clears in a child at fork (`MADV_WIPEONFORK`). The process that opens a disk
+//! writes its life's number there and keeps a copy. A child finds 0, or the larger number that its own first opening
+//! wrote; so an inherited copy never matches. A check is one load and no system call. If the kernel has no such page,
+//! the process identifiers are compared instead. [`ProcessMarks`] are words of the same kind for a database.
 //!
 //! Neighbours: [`crate::Disk::process`] returns the value; locks here and every public call above check the process
 //! first. `unsafe` maps the page and reads words through pointers.

@@ -185,7 +185,6 @@ impl RealDisk {
             .map_err(|error| DiskError::io(operation, &self.path(name), error))
     }
 
-    /// Runs `act` on the folder `name`.
     fn with_folder<T>(
         &self,
         operation: Operation,
@@ -218,7 +217,17 @@ impl RealDisk {
     fn take_folder(&self, name: &str, how: FlockOperation) -> Result<Box<dyn DiskLock>, DiskError> {
         self.check_process(Operation::Lock, name)?;
         let handle = self.with_folder(Operation::Lock, name, Folder::again)?;
-        Ok(Box::new(RealLock::take(handle, LockedEntry::Folder, self.path(name), how, self.process.clone())?))
+        self.take_lock(handle, LockedEntry::Folder, name, how)
+    }
+
+    fn take_lock(
+        &self,
+        file: File,
+        entry: LockedEntry,
+        name: &str,
+        how: FlockOperation,
+    ) -> Result<Box<dyn DiskLock>, DiskError> {
+        Ok(Box::new(RealLock::take(file, entry, self.path(name), how, self.process.clone())?))
     }
 }
 
@@ -433,26 +442,16 @@ impl Disk for RealDisk {
     fn lock(&self, name: &str) -> Result<Box<dyn DiskLock>, DiskError> {
         self.check_process(Operation::Lock, name)?;
         let file = self.with_entry(Operation::Lock, name, |folder, last| folder.make_file(last, false))?;
-        let how = FlockOperation::NonBlockingLockExclusive;
-        Ok(Box::new(RealLock::take(file, LockedEntry::File, self.path(name), how, self.process.clone())?))
+        self.take_lock(file, LockedEntry::File, name, FlockOperation::NonBlockingLockExclusive)
     }
 
     fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
         self.check_process(Operation::Lock, name)?;
-        let file = match self.with_entry(Operation::Lock, name, |folder, last| folder.open_file(last, false))
-        {
-            Ok(file) => file,
-            Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) => return Err(error),
-        };
         let how = FlockOperation::NonBlockingLockShared;
-        Ok(Some(Box::new(RealLock::take(
-            file,
-            LockedEntry::File,
-            self.path(name),
-            how,
-            self.process.clone(),
-        )?)))
+        match self.with_entry(Operation::Lock, name, |folder, last| folder.open_file(last, false)) {
+            Err(error) if error.is_not_found() => Ok(None),
+            file => self.take_lock(file?, LockedEntry::File, name, how).map(Some),
+        }
     }
 
     fn lock_folder(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError> {
@@ -499,8 +498,8 @@ impl Disk for RealDisk {
     }
 
     fn mount(&self, name: &str) -> Result<Option<u64>, DiskError> {
-        let folder =
-            self.folder(name).map_err(|error| DiskError::io(Operation::Identify, &self.path(name), error))?;
+        let fail = |error| DiskError::io(Operation::Identify, &self.path(name), error);
+        let folder = self.folder(name).map_err(fail)?;
         #[cfg(target_os = "linux")]
         return Ok(mount::instance(folder.handle()));
         #[cfg(not(target_os = "linux"))]

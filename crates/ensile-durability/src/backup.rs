@@ -1,25 +1,9 @@
 //! Backups of a database, open or closed, and new databases from a backup (`docs/internals/protocols/backups.md`). A
-//! backup is a database folder of its own.
+//! backup is a database folder of its own. A picture is copied page by page, into free extents of the target's page
+//! file, then the log behind the picture. A source without a picture is copied file by file.
 //!
-//! ```text
-//! look: lease source, lock target --> copy missing pages or files --> directory, root, sync --> verify --> manifest
-//!          ^                                    |
-//!          +------- the lease was overrun ------+         the copied pages stay
-//! ```
-//! A picture is copied page by page, into free extents of the target's page file. The log behind the picture is then
-//! copied file by file. A source without a picture is copied file by file, log included. Pages and files of the
-//! target's earlier states are not copied again.
-//!
-//! Invariants:
-//! - N16: the source is leased while a run reads the source. If a block is overwritten all the same, the checksum shows
-//!   the change, and the copy continues from the newest root. The progress counts the new starts. If the missing bytes
-//!   do not become fewer, the run ends with an error.
-//! - N12: a run overwrites nothing that the target's manifest reaches. The new manifest is the last step, after a read
-//!   of every byte that the manifest will reach. A killed run therefore leaves the backup intact.
-//! - N22: everything that a backup takes from the source is on the source's medium before the backup counts.
-//! - I1: a target is an empty folder, or a backup of the same database that was never opened.
-//! - A2, A4, A5: a restore to an epoch has the complete state at the end of the epoch, and nothing later.
-//!   [`restore_choice`] chooses the state of the backup.
+//! Invariants: A2, A4, A5, I1, N12, N16 and N22. The new manifest is the last step, after a read of every byte that the
+//! manifest will reach. A killed run therefore leaves the backup intact.
 //!
 //! Files, low to high: `copy_options`, `copy_report`, `tally`, `source`, `known_files`, `check` and `restore_choice`;
 //! `target`; `pages`; `files`; `copy_run`; `copy_source`; `copy_driver`.

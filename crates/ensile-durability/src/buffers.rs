@@ -6,13 +6,7 @@
 //!    \--full, to the queue-------------------------------------------------------------/        |
 //!     <--empty, from the queue, as far as the bound allows-------------------------------------/
 //! ```
-//! This module knows neither log files nor claims. The thread that takes a buffer knows which entries it needs, and for
-//! which entries its mark may vouch.
-//!
-//! Invariants:
-//! - E1: allocations and waits come before the worker binds its epoch; an append neither allocates nor waits.
-//! - L2: a logger can take a buffer between two commits of its worker, even if the worker's thread does not run.
-//! - B1 to B3: in a process-safe log, the entries of every buffer stand in a mapped file too (`mapped_entries`).
+//! Invariants: E1 and L2. B1 to B3: in a process-safe log, the entries of every buffer stand in a mapped file too.
 //!
 //! Neighbours: below, `block` has the format of appended entries; above, the log's appenders and loggers.
 

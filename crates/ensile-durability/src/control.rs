@@ -1,7 +1,5 @@
-//! Decisions as functions of numbers: the beginning of a checkpoint, its write rate, and the expected time of a
-//! recovery.
-//!
-//! Nothing here reads a clock, a disk or a lock, so each decision is tested by a table of numbers.
+//! Decisions as functions of numbers, tested by tables: the beginning of a checkpoint, its write rate, and the expected
+//! time of a recovery. Nothing here reads a clock, a disk or a lock.
 //!
 //! Neighbours: `checkpoint::manager` measures and acts; `checkpoint::state_machine` asks for the decisions.
 

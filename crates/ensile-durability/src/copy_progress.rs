@@ -41,7 +41,6 @@ pub struct CopyProgress {
 /// A piece of work on the archive's log. The whole log is one step of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArchivePiece {
-    /// Bytes written.
     pub(crate) written: u64,
     /// Bytes read again after their write.
     pub(crate) read: u64,

@@ -1,12 +1,5 @@
-//! Type of the entries of one role and version, as a folder's manifest names the type, and the error for a different
-//! type (I6).
-//!
-//! ```text
-//! type key version 0 fingerprint 6c62272e07bb0142 name string
-//! type object version 1 fingerprint 00112233445566aa name Count
-//! type operation version 1 fingerprint none name Change
-//! ```
-//! Invariant: A type has a single spelling as a line.
+//! Type of the entries of one role and version, as a folder's manifest names the type in a line of a single spelling
+//! (`docs/internals/formats/manifest.md`), and the error for a different type (I6).
 //!
 //! Neighbours: `files::manifest::types` compares and keeps the types; the manifest has the lines.
 
@@ -77,10 +70,6 @@ impl EntryType {
         Self { role, version, name: printable(name), fingerprint }
     }
 
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with(WORD)
-    }
-
     /// Reads the line that [`line`](Self::line) writes.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let (head, name) = line.strip_prefix(WORD)?.split_once(" name ")?;
@@ -97,7 +86,8 @@ impl EntryType {
     /// Line of the type, without a line end.
     pub(crate) fn line(&self) -> String {
         let Self { role, version, name, fingerprint } = self;
-        let (role, fingerprint) = (role.name(), format_fingerprint(*fingerprint));
+        let role = role.name();
+        let fingerprint = fingerprint.map_or("none".to_owned(), |digits| format!("{digits:016x}"));
         format!("{WORD}{role} version {version} fingerprint {fingerprint} name {name}")
     }
 
@@ -117,11 +107,6 @@ impl fmt::Display for EntryType {
         }
         fingerprint.map_or(Ok(()), |fingerprint| write!(f, " (fingerprint {fingerprint:016x})"))
     }
-}
-
-/// Word of the fingerprint in the line: 16 hex digits, or `none`.
-fn format_fingerprint(fingerprint: Option<u64>) -> String {
-    fingerprint.map_or_else(|| "none".to_owned(), |fingerprint| format!("{fingerprint:016x}"))
 }
 
 /// Name in at most [`NAME_BYTES_MAX`] bytes of printable ASCII. A valid name does not change.

@@ -24,8 +24,7 @@ pub(crate) const NEWER: &str = "a newer version of Ensile wrote this block";
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DurabilityError {
-    /// A write or sync failed while this result waited: the result may or may not survive. Stop, and recover by opening
-    /// again.
+    /// A write or sync failed while this result waited: the result may or may not survive.
     #[error(
         "outcome unknown: the log stopped before this epoch was durable ({0}); open the database again to find out"
     )]
@@ -33,30 +32,25 @@ pub enum DurabilityError {
     /// The log accepts no more entries. The requested commit or checkpoint was not done. Open the database again.
     #[error("not done: the log is stopped ({0}); open the database again")]
     Stopped(Arc<str>),
-    /// The program closed the log, and the log accepts no more entries. The requested commit or checkpoint was not
-    /// done. Open the database again.
+    /// The program closed the log. The requested commit or checkpoint was not done.
     #[error("not done: the log is stopped ({0}); open the database again")]
     Closed(Arc<str>),
-    /// A file or folder of the database was removed while the database was open. Nothing becomes durable in the folder
-    /// any more, and a close leaves nothing to open: restore a backup into an empty folder.
+    /// A file or folder of the database was removed while the database was open. A close leaves nothing to open.
     #[error(
         "the log has ended: {0}, so nothing is durable there any more; restore a backup into an empty folder"
     )]
     Removed(Arc<str>),
-    /// The disk is full. This transaction was not committed, and no acknowledged commit is in doubt. Try again when the
-    /// disk has space: the log continues by itself.
+    /// The disk is full. No acknowledged commit is in doubt, and the log continues by itself once the disk has space.
     #[error("not committed: the disk is full ({0}); free some space and try again")]
     DiskFull(Arc<str>),
-    /// Epochs cannot be reserved on disk, and E has reached the last reserved epoch. This transaction was not
-    /// committed, and no acknowledged commit is in doubt. Try again once the cause is gone: the log continues by
-    /// itself.
+    /// E has reached the last epoch reserved on disk, and no more can be reserved. No acknowledged commit is in doubt,
+    /// and the log continues by itself once the cause is gone.
     #[error(
         "not committed: the epochs that are reserved on disk are used up ({0}); mend the disk and try again"
     )]
     EpochsEnded(Arc<str>),
     /// The result is committed and not yet durable: the disk has been full for the whole wait limit of a result, or,
-    /// without a log, a picture has failed. The commit stays: the commit becomes durable once the cause is gone, unless
-    /// the process ends before. Do not run the transaction again.
+    /// without a log, a picture has failed. The commit becomes durable unless the process ends before.
     #[error(
         "committed or read, and not durable yet: {0}; once the cause is gone it becomes durable without running it again"
     )]
@@ -108,8 +102,7 @@ pub enum DurabilityError {
         /// Reason from the state.
         detail: Box<str>,
     },
-    /// An intact file has a version that this program does not know: open the file with the program that wrote the
-    /// version.
+    /// An intact file has a version that this program does not know.
     #[error("{file}, block at byte {offset}: {detail}; use the version that wrote it, or a newer one")]
     Unknown {
         /// The file, relative to the database's folder.
@@ -119,8 +112,7 @@ pub enum DurabilityError {
         /// Unknown part of the block.
         detail: &'static str,
     },
-    /// A file of another database stands among the files of this database (I1). Nothing was changed: move the file to
-    /// the folder where it belongs, and put this database's own file back if it was replaced.
+    /// A file of another database stands among the files of this database (I1); perhaps it replaced an own file.
     #[error(
         "{file} belongs to another database ({found}, and this one is {own}): move it to where it belongs; nothing was changed"
     )]
@@ -132,8 +124,7 @@ pub enum DurabilityError {
         /// This database's identity.
         own: Box<str>,
     },
-    /// A checkpoint was abandoned, and its files were discarded. The log continues; the next checkpoint is a new
-    /// attempt.
+    /// A checkpoint was abandoned, and its files were discarded. The log continues.
     #[error("no checkpoint was made: {0}; nothing else is lost, ask again once the cause is gone")]
     CheckpointFailed(Arc<str>),
     /// A handle was called from a call-back: from an operation, a codec, a replay, a look at an object or a
@@ -149,8 +140,7 @@ pub enum DurabilityError {
     /// A configuration that cannot work: correct the configuration.
     #[error("{0}")]
     Config(Cow<'static, str>),
-    /// The link to a log's or checkpointer's folder leads nowhere, because its device is missing. Mount the device, or
-    /// put a copy of the folder at the link's target.
+    /// The link to a log's or checkpointer's folder leads nowhere, because its device is missing.
     #[error("{folder} is a link to {}, and no folder is there: mount its device, or put a copy there", to.display())]
     FolderMissing {
         /// The link's name in the database's folder.
@@ -166,8 +156,7 @@ pub enum DurabilityError {
         /// Path of the folder.
         place: PathBuf,
     },
-    /// The folder is not the folder in which the database was made. Nothing was changed. Use the original; or adopt
-    /// this folder to make a database of its own from it.
+    /// The folder is not the folder in which the database was made.
     #[error(
         "{} was copied, restored or moved: {detail}. Nothing was changed. If the original is not used together with it, run \
          `ensile adopt {}`, which makes it a database of its own",
@@ -182,9 +171,8 @@ pub enum DurabilityError {
         /// Evidence of the copy.
         detail: Box<str>,
     },
-    /// A process-safe life was not closed in this folder. The life acknowledged results that only its own folder
-    /// proves. An adoption gives these results up for good. Nothing was changed. Open the life's folder first; or adopt
-    /// this folder without the results.
+    /// A process-safe life was not closed in this folder. An adoption gives up the acknowledged results that only the
+    /// life's own folder proves.
     #[error(
         "not adopted: {left}. To give them up, run `ensile adopt --without-buffers {}`. Nothing was changed", folder.display()
     )]
@@ -194,8 +182,7 @@ pub enum DurabilityError {
         /// Results that an adoption would lose.
         left: Box<NotProven>,
     },
-    /// The folder given for a log or checkpointer belongs to another database, or holds foreign files. Nothing in the
-    /// folder was changed.
+    /// The folder given for a log or checkpointer belongs to another database, or holds foreign files.
     #[error("{folder} ({}) is not this database's: {detail}; give it an empty folder of its own", place.display())]
     ForeignFolder {
         /// Name of the folder in the database's folder.
@@ -205,8 +192,7 @@ pub enum DurabilityError {
         /// Evidence of the other owner.
         detail: Box<str>,
     },
-    /// The folder holds something other than a database. Nothing was changed: give the database's folder, or an empty
-    /// folder.
+    /// The folder holds something other than a database. Nothing was changed.
     #[error("{} is not a database's folder: {detail}; give an empty folder, or the database's", folder.display())]
     NotADatabase {
         /// The folder.
@@ -215,7 +201,6 @@ pub enum DurabilityError {
         detail: String,
     },
     /// The folder holds the entries of another kind of state: a database's rows, or an application's own objects.
-    /// Nothing was changed. Open the folder as its kind of state, or give another folder.
     #[error("{} holds {}. Nothing was changed", folder.display(), found.of_a_folder())]
     OtherEntries {
         /// The folder.
@@ -223,9 +208,7 @@ pub enum DurabilityError {
         /// Kind of the folder's entries.
         found: EntryKind,
     },
-    /// The folder is of an application with another name, or was opened without a name. Nothing was changed. Open the
-    /// folder by its application, or give another folder. If the application was renamed, record the new name by
-    /// `ensile objects name`.
+    /// The folder is of an application with another name, or was opened without a name.
     #[error(
         "{} is the folder of {found:?}, and was opened {}: open it with that name, or give another folder; if the \
          application is called otherwise now, say so by `ensile objects name`. Nothing was changed",
@@ -240,9 +223,7 @@ pub enum DurabilityError {
         /// Name that the open gave, if any.
         given: Option<Box<str>>,
     },
-    /// The folder has entries of another type than the open gave, for a version that both have. Nothing was changed.
-    /// Open the folder with the program of its type, or give another folder. For a changed type, raise the version and
-    /// give an up-cast.
+    /// The folder has entries of another type than the open gave, for a version that both have.
     #[error("{0}")]
     OtherType(Box<OtherType>),
     /// No database is in the folder, and the call needs one: give a database's folder, or make a database.
@@ -260,8 +241,7 @@ pub enum DurabilityError {
         /// The folder.
         folder: PathBuf,
     },
-    /// An archive lacks files that a backup needs to reach the requested epoch. Nothing counts in the target's folder:
-    /// ask for an available epoch, or take another backup.
+    /// An archive lacks files that a backup needs to reach the requested epoch. Nothing counts in the target's folder.
     #[error("{} does not have that: {detail}", folder.display())]
     NotInArchive {
         /// The archive's folder.
@@ -269,8 +249,7 @@ pub enum DurabilityError {
         /// Missing files, and available epochs.
         detail: String,
     },
-    /// The target folder of a backup holds something else, or a backup of another database. Nothing in the folder was
-    /// changed: give another folder.
+    /// The target folder of a backup holds something else, or a backup of another database. Nothing was changed.
     #[error(
         "{} takes no backup of this database: {detail}. Give an empty folder, or that of an earlier backup of it", folder.display()
     )]
@@ -280,8 +259,7 @@ pub enum DurabilityError {
         /// Content of the folder.
         detail: String,
     },
-    /// A backup, a restore or a take-over began in the folder and has not ended, so nothing in the folder counts. Run
-    /// it again to continue; or remove the folder.
+    /// A backup, a restore or a take-over began in the folder and has not ended.
     #[error(
         "{what} into {} has not ended, and nothing in the folder counts: run it again, or remove the folder", folder.display()
     )]
@@ -299,8 +277,7 @@ pub enum DurabilityError {
         /// Reason.
         detail: String,
     },
-    /// A backup or a restore could not write its folder, or the folder is damaged. An earlier backup in the folder
-    /// counts as before. Correct the cause and run it again, or give another folder.
+    /// A backup or a restore could not write its folder, or the folder is damaged.
     #[error(
         "not done, {}: {detail}. A backup that was made there before is as it was; run it again once the cause is gone, or \
          give another folder", folder.display()
@@ -311,15 +288,13 @@ pub enum DurabilityError {
         /// Kind of the failure.
         detail: String,
     },
-    /// The database changes faster than the backup copies: the remainder never shrank, so the backup would not end. An
-    /// earlier backup in the folder counts as before. Raise the rate, or run the backup at a quieter time.
+    /// The database changes faster than the backup copies. A higher rate, or a quieter time, helps.
     #[error("the backup would not end: {detail}. A backup that was made there before is as it was")]
     TooSlow {
         /// Number of restarts, and a sufficient rate.
         detail: Box<str>,
     },
-    /// The shared store cannot be used now. Nothing else is lost: shipping tries again by itself; run a take-over again
-    /// once the cause is gone.
+    /// The shared store cannot be used now. Shipping tries again by itself; a take-over does not.
     #[error("the shared store {place} cannot be used: {detail}")]
     SharedStore {
         /// Place of the store.
@@ -327,8 +302,7 @@ pub enum DurabilityError {
         /// Reason from the store, or its content.
         detail: Box<str>,
     },
-    /// An object of the shared store differs from its manifest: put the object back from a copy, or use the machine
-    /// that shipped the object.
+    /// An object of the shared store differs from its manifest.
     #[error("{object} in the shared store {place} is damaged: {detail}; put it back from a copy")]
     SharedDamaged {
         /// Place of the store.
@@ -338,22 +312,19 @@ pub enum DurabilityError {
         /// Kind of the damage.
         detail: Box<str>,
     },
-    /// Another machine took over from the shared store while this machine was about to. Use the other machine; or take
-    /// over from it.
+    /// Another machine took over from the shared store while this machine was about to.
     #[error("not taken over: {detail}; use that one, or run it again to take over from it")]
     TakenOver {
         /// Machine that has taken over.
         detail: Box<str>,
     },
-    /// Another machine has taken over from the shared store: this database ships nothing any more. Use the other
-    /// machine. Results that this database acknowledged since are only in this folder.
+    /// Another machine has taken over from the shared store. Results acknowledged since are only in this folder.
     #[error("fenced: {detail}; use that one, as nothing that is changed here reaches it")]
     Fenced {
         /// Machine that has taken over.
         detail: Arc<str>,
     },
-    /// The folder's database is fenced: another machine has taken over from the shared store. Nothing was changed. Use
-    /// the other machine; or read this folder by `open_fenced`, or adopt the folder.
+    /// The folder's database is fenced: another machine has taken over from the shared store.
     #[error(
         "{} is fenced: another machine has taken over its database from the shared store {store}. Use that machine. To read \
          what this folder has, open it by `open_fenced`; `ensile adopt {}` makes it a database of its own. Nothing was \
@@ -367,8 +338,7 @@ pub enum DurabilityError {
         /// Identity of the shared store.
         store: Box<str>,
     },
-    /// The folder's database ships to a shared store, and was opened without the store. Nothing was changed. Open the
-    /// database by `ship_to`; or end the shipping by `stop_shipping`.
+    /// The folder's database ships to a shared store, and was opened without the store.
     #[error(
         "{} ships to the shared store {store}, from which another machine may have taken over: open it by `ship_to` and that \
          store, or end its shipping by `stop_shipping`. Nothing was changed",
@@ -380,9 +350,8 @@ pub enum DurabilityError {
         /// Identity of the shared store.
         store: Box<str>,
     },
-    /// The shared store lacks a part of the requested epochs. Shipping continues; wait longer, or see the figures of
-    /// shipping for failures. From a close: the store did not answer in time. Everything is durable in the folder, and
-    /// the next open ships the rest.
+    /// The shared store lacks a part of the requested epochs, and shipping continues. From a close: the store did not
+    /// answer in time, and the next open ships the rest.
     #[error(
         "not shipped yet: the shared store is complete up to epoch {shipped}, and {wanted} was asked for{why}"
     )]
@@ -397,8 +366,7 @@ pub enum DurabilityError {
     /// A backup or a restore was cancelled. An earlier backup in the folder counts as before.
     #[error("cancelled: a backup that was made there before is as it was")]
     Cancelled,
-    /// The database is open in another process, in a surviving fork of the process, or by another handle of this
-    /// process: close it there, or open another folder.
+    /// The database is open in another process, in a surviving fork of the process, or by another handle.
     #[error(
         "{} is in use by another process, a process forked from it, or another handle: close it there first",
         path.display()
@@ -407,8 +375,7 @@ pub enum DurabilityError {
         /// Path of the lock's file.
         path: PathBuf,
     },
-    /// This process was forked from the process that opened the database, and the database continues in the parent
-    /// process. Nothing was changed. Open the database anew once the other process has closed it.
+    /// This process was forked from the process that opened the database, and the database continues there.
     #[error(
         "this process was forked from the one that opened the database: open it anew, once that one has closed it"
     )]

@@ -5,6 +5,8 @@
 //!
 //! Neighbours: `buffers`, `store`, `log` and `checkpoint` decide the time of each write; `recovery` and `backup` read.
 
+use ensile_disk::{Disk, DiskError, DiskFile};
+
 pub(crate) mod archive_list;
 pub(crate) mod block;
 pub(crate) mod checkpoint;
@@ -17,3 +19,15 @@ pub(crate) mod picture;
 pub(crate) mod rates;
 pub(crate) mod shared_manifest;
 pub(crate) mod text;
+
+/// Makes a file of these bytes, or replaces the file of the name, and syncs the bytes. The caller syncs the name.
+pub(crate) fn create_synced(
+    disk: &dyn Disk,
+    name: &str,
+    bytes: &[u8],
+) -> Result<Box<dyn DiskFile>, DiskError> {
+    let file = disk.create(name)?;
+    file.write_at(bytes, 0)?;
+    file.sync_all()?;
+    Ok(file)
+}

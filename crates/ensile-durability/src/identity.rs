@@ -1,8 +1,5 @@
 //! Identity of a database, carried by every file of the database (I1): 128 random bits, drawn when the database is
-//! made.
-//!
-//! A copied file has the same identity, so the identity does not distinguish a copy from the original. The inodes of
-//! the folders do.
+//! made. A copied file has the same identity; the inodes of the folders tell a copy from the original.
 //!
 //! Neighbours: manifest, hint, the mark of every folder and the first block of every file have the identity.
 

@@ -1,30 +1,13 @@
 //! Durability without knowledge of tables: value logging, group commit by epoch, recovery by replay (SiloR §3, §5; Silo
 //! §4.10).
 //!
-//! The crate serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay the entries, a
-//! block at a time ([`Recoverable`]):
-//! - [`OpenStore`]: the folders of an open database and their guards, shared by log and checkpoints.
-//! - [`Log`]: a buffer for each worker, in disk format; loggers, offered as steps; the durable epoch D, and the waits
-//!   for D.
-//! - [`Checkpoints`]: checkpoints of a [`Walk`] or of its [`Pages`] beside its writers. Checkpoints bound the log, and
-//!   are offered as steps.
-//! - [`Recovery`]: at open, reads the manifest and the chains of blocks, decides on D, torn tails or damage, and
-//!   replays. Replay is offered as work items for any number of threads.
-//! - [`backup()`] and [`restore`]: a database's picture, or its files, in a folder of its own, as steps.
-//! - [`examination`]: the same checks of every byte without an open, and a repair that cuts a damaged database to the
-//!   last consistent epoch.
+//! The crate serves any [`Recoverable`] state that appends entries (a TID and opaque bytes) and can replay the entries:
+//! - [`OpenStore`] has the folders, [`Log`] a buffer for each worker and the durable epoch D, [`Checkpoints`] bound the
+//!   log.
+//! - [`Recovery`] reads chains of blocks at open and decides on D, torn tails or damage. [`backup()`], [`restore`] and
+//!   [`examination`] work on folders. No thread is spawned here: all work is offered as steps.
 //!
-//! Invariants, cited by name where they are kept (`docs/internals/protocols/durability.md` argues the invariants):
-//! - E1, E2: space is reserved before a worker binds; `E >= n+1` means that all entries of epochs `<= n-1` are
-//!   appended.
-//! - L1: a logger's durable mark d claims that the log has every entry of its workers of epochs up to d. L2: an idle or
-//!   ended worker neither holds D back nor is passed by D.
-//! - L3: a claim counts once a synced mark has the claim; one sync on the commit path.
-//! - K1: an installed checkpoint `[e_l, e_h]` and the log from e_l on give the state at any D >= e_h
-//!   (`docs/internals/protocols/checkpoints.md`).
-//! - I1 to I4: the identity of the files (`docs/internals/protocols/store.md`).
-//! - L4: epochs that a recovery ignored are discarded for ever. L5: torn tails are cut and reported, damage is an
-//!   error.
+//! Invariants are cited by name where they are kept; `docs/internals/protocols/durability.md` argues the invariants.
 //!
 //! Neighbours: below, `ensile-disk` has the files, and `ensile-epoch` E and the bindings of workers. Above, the engine
 //! and the objects append at commit, give the loggers threads, and wait for D.

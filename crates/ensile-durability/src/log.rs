@@ -5,15 +5,8 @@
 //!           \--full, through the logger's queue-----------------/                               |
 //!                                       D = min over logs (marks) --> waiters <-----------------+
 //! ```
-//! No thread is spawned here: `Database` gives every logger a thread that runs
-//! `loop { log.logger_wait(i, interval); log.logger_step(i); }`, and a simulator calls the steps itself.
-//!
-//! A log may have no loggers (SIREN §5): then no entry is appended. D is e_c of the installed picture (the last epoch
-//! in the picture). The checkpoints announce D, and a waiter asks for a picture in place of a mark. Waiters, the close,
-//! refusals and reserved epochs work as with loggers.
-//!
-//! Invariants: E1 in `appender`, L1 and L2 in `worker_scan` and `buffers`, L3 in `marks` and `segments`, the end of the
-//! log in `waiters` and `shutdown`.
+//! No thread is spawned here: a logger's thread calls `logger_wait` and `logger_step`. A log may have no loggers (SIREN
+//! §5): then no entry is appended, and a waiter asks for a picture in place of a mark (`no_log`).
 //!
 //! Neighbours: below, `buffers` has the entries of workers, and `store` the folders, which log and checkpoints share.
 //! `recovery` hands over the first files of a generation. Above, the engine's commits append, and its receipts wait.

@@ -60,15 +60,19 @@ pub(crate) fn keys(of: &[u8]) -> Vec<Box<[u8]>> {
     ]
 }
 
+fn other_kind(of: EntryKind) -> EntryKind {
+    match of {
+        EntryKind::Values => EntryKind::Operations,
+        EntryKind::Operations => EntryKind::Values,
+    }
+}
+
 /// Origins that differ from `of` in a single part, with the part's name.
 pub(crate) fn origins(of: Origin) -> Vec<(&'static str, Origin)> {
     let identities =
         identities(of.identity).into_iter().map(|identity| ("identity", Origin { identity, ..of }));
     let salts = salts(of.salt).into_iter().map(|salt| ("salt", Origin { salt, ..of }));
-    let entries = match of.entries {
-        EntryKind::Values => EntryKind::Operations,
-        EntryKind::Operations => EntryKind::Values,
-    };
+    let entries = other_kind(of.entries);
     identities.chain(salts).chain([("entries", Origin { entries, ..of })]).collect()
 }
 
@@ -147,10 +151,7 @@ pub(crate) fn part_files(of: &PartFiles) -> Vec<(&'static str, PartFiles)> {
 
 /// Generations that differ from `of` in a single part, with the part's name. The end of a generation is not a part.
 pub(crate) fn generations(of: &Generation) -> Vec<(&'static str, Generation)> {
-    let entries = match of.entries {
-        EntryKind::Values => EntryKind::Operations,
-        EntryKind::Operations => EntryKind::Values,
-    };
+    let entries = other_kind(of.entries);
     let mut twins = vec![
         ("format", Generation { format: of.format + 1, ..of.clone() }),
         ("entries", Generation { entries, ..of.clone() }),

@@ -1,11 +1,8 @@
 //! Numbers in names and files, parsed and checked.
 //!
-//! Invariants:
-//! - A consecutive number (of a generation, a log's file, a block, a checkpoint) is read only below [`NUMBER_END`], and
-//!   a life continues only from numbers below half of that. So the numbers of a life (an open of the database) never
-//!   overflow, and the next life can read the numbers.
-//! - A count of logs, checkpointers, files or ranges is read only within the limits of a configuration. So neither a
-//!   loop nor memory depends on a count in a file.
+//! Invariants: a consecutive number is read only below [`NUMBER_END`], and a life continues only from numbers below
+//! half of that, so the numbers of a life never overflow. A count of logs, checkpointers, files or ranges is read only
+//! within the limits of a configuration, so neither a loop nor memory depends on a count in a file.
 //!
 //! Neighbours: `store` parses names, the manifest and the hint with this module; `block` checks headers; recovery,
 //! checkpoints and shipping draw the next numbers.

@@ -1,10 +1,7 @@
-//! Ranges of keys of a cycling checkpoint (SiloR §8), by their starts.
+//! Ranges of keys of a cycling checkpoint (SiloR §8), by their starts. A range ends where the next range begins,
+//! perhaps in a later section. The first range begins before all keys, and the last range has no end.
 //!
-//! A range begins at a key of a section and ends where the next range begins, perhaps in a later section. The first
-//! range begins before all keys, and the last range has no end.
-//!
-//! Invariant K4 (`docs/internals/protocols/checkpoints.md`): every key of a section is in exactly one range, even if
-//! the section is added later.
+//! Invariant K4: every key of a section is in exactly one range, even if the section is added later.
 //!
 //! Neighbours: `files::manifest::installed_checkpoint` lists ranges, each turn of `checkpoint` walks a range, and
 //! `recovery` checks that loaded entries are in their range.

@@ -1,7 +1,6 @@
-//! Interface between recovery and the state that recovery rebuilds: log and checkpoint entries, handed over in batches.
-//!
-//! An entry is a TID and a body. Only the state understands the body. Entries come in batches, one file block a batch,
-//! so that the state can overlap the memory waits of several entries.
+//! Interface between recovery and the state that recovery rebuilds. An entry is a TID and a body that only the state
+//! understands. Entries come in batches, one file block a batch, so that the state can overlap the memory waits of
+//! several entries.
 //!
 //! Neighbours: `recovery` and `backup` hand over the blocks of logs and checkpoints; the engine's tables and the
 //! objects implement [`Recoverable`].

@@ -1,25 +1,13 @@
-//! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5).
-//!
-//! The caller's threads do the work in parts. [`LogScan::begin`] reads the manifest and lists the log files.
-//! [`LogScan::step`], called by any number of threads, reads the blocks of one file. [`LogScan::finish`] puts the files
-//! together and decides D. [`Recovery::replay_step`], called by any number of threads, loads one file of the checkpoint
-//! or replays one piece. [`Recovery::finish`] makes the decision durable and begins the next generation.
+//! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5). The caller's threads do the
+//! work in parts:
 //!
 //! ```text
 //! LogScan: files are read --> D is decided --> Recovery: files are loaded, then pieces replayed --> its ending
 //!          by any thread   by `durable_epoch`         by any thread, as                   as `commit_plan` says:
 //!                                                     `replay_scheduler` says             open, read only, error
 //! ```
-//! Modules without a clock, lock or file make the decisions: `durable_epoch`, `replay_scheduler`, `generation_plan` and
-//! `commit_plan`.
-//!
-//! Invariants:
-//! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain; `durable_epoch`
-//!   distinguishes torn from damaged.
-//! - L4: before the database serves requests, the manifest records the part of each generation that counted, and the
-//!   beginning of the next generation: above every epoch in the blocks, ignored and torn blocks included.
-//! - After a failed sync, or after a crash of the process alone, recovery may have read durable results from the
-//!   system's cache only. Recovery writes and syncs such blocks again, unless a later block proves their sync.
+//! Invariants: L4 and L5 (`docs/internals/protocols/durability.md`). Modules without a clock, lock or file make the
+//! decisions: `durable_epoch`, `replay_scheduler`, `generation_plan` and `commit_plan`.
 //!
 //! Neighbours: `Database::open` calls, then [`crate::OpenStore::start`]; `store` and `checkpoint` have the files.
 

@@ -1,12 +1,6 @@
 //! Threads inside the application's code: call-backs of logs and checkpoints, and user code of objects. Calls from user
-//! code to a handle are refused. Wakers may call handles, except for waits that would wait for the waker (O8).
-//!
-//! ```text
-//! user code (operation, codec, replay, look, walk)      calls a handle of objects or of a database: refused
-//! a waker of A closes B                                 A's close waits for the waker, the waker for B
-//! meanwhile a waker of B closes A                       and B's close for this waker: refused
-//! ```
-//! Invariant: O8: user code reaches no handle, and no wait begins that would wait for itself, by a chain of such waits.
+//! code to a handle are refused. Wakers may call handles, except for waits that would wait for the waker, perhaps by a
+//! chain of such waits (O8).
 //!
 //! Neighbours: `log::waiters`, `checkpoint::manager` and the objects mark a thread inside such code. Engine and objects
 //! refuse calls from user code, and ask for a permit before a close; `checkpoint::request` asks before a wait.
@@ -18,7 +12,6 @@ use ensile_base::sync::{Mutex, MutexGuard, OnceLock, thread_local};
 
 use crate::error::DurabilityError;
 
-/// Kind of a call-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallBack {
     /// Waker of a future.
@@ -227,10 +220,8 @@ pub struct WaitPermit(
 );
 
 /// Permits this thread to close this log, or to wait for a checkpoint of the log. A close from call-backs of the same
-/// log is not checked here: its caller asks [`is_awaited`].
-///
-/// # Errors
-/// [`DurabilityError::InCallBack`]: the wait would wait for code that waits for the caller.
+/// log is not checked here: its caller asks [`is_awaited`]. The wait is refused if it would wait for code that waits
+/// for the caller.
 pub(crate) fn permit_wait(log: LogAddress) -> Result<WaitPermit, DurabilityError> {
     let others = blocked_logs().into_iter().filter(|&waits| waits != log);
     let others: Vec<_> = others.map(|waits| AwaitedLog { waits, awaited: log }).collect();

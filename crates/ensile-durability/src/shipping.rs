@@ -1,19 +1,11 @@
-//! Shipping of finished checkpoints and closed log files to a shared store, so that another machine can take over
-//! (`docs/internals/protocols/shipping.md`).
+//! Shipping of finished checkpoints and closed log files to a shared store, so that another machine can take over.
 //!
 //! ```text
 //! closed log files, oldest first --> objects --> manifest-<n+1>, where there is none --> unnamed objects go, later
 //! a checkpoint's files, in between -/                 |
 //!                                                     '--- taken: whose? ours: go on; another term's: fenced for good
 //! ```
-//! Invariants, argued in `docs/internals/protocols/shipping.md`:
-//! - H1: a manifest comes after the objects that the manifest names.
-//! - H2: a shared manifest counts if no object had its number at the creation, and no manifest of a larger number
-//!   existed afterwards.
-//! - H3: the manifest's state is a database after a crash at one epoch.
-//! - H4: objects of a counting manifest stay, and likewise objects named by a manifest within a grace.
-//! - H5: local log files wait for their shipping, up to a stated limit.
-//! - H6: a shipper that meets a manifest of another term is fenced for good.
+//! Invariants: H1 to H6 (`docs/internals/protocols/shipping.md`).
 //!
 //! Neighbours: below, `store`, `log` and a [`SharedStore`]; above, the engine and the objects give the [`Shipper`] a
 //! thread, and the `ensile` command takes over.

@@ -1,17 +1,7 @@
-//! The store: ownership of the files, and the list of files that count (`docs/internals/protocols/store.md`).
+//! The store: ownership of the files, and the list of files that count. Below log and checkpoints, only the store knows
+//! folders, locks, identity, manifest and hint.
 //!
-//! Below log and checkpoints, only the store knows folders, locks, identity, manifest and hint. Log and checkpoints ask
-//! the store for folders, and hand over the finished files.
-//!
-//! Invariants:
-//! - I1: nothing is removed, cut, renamed over or appended to in a folder that does not prove to be this database's.
-//! - I2: a folder is new only if the folder and its linked folders have no trace of an earlier life.
-//! - I3: one process owns the folders, by locks on the folders and on `LOCK`. Removals wait for readers' leases.
-//! - I4: only the process that opened the database changes its files.
-//! - I5: a folder with the name of an application is opened for that application only.
-//! - I6: a folder that names the types of its entries is opened for the same types only.
-//! - L6: epochs never repeat, because the manifest reserves epochs ahead.
-//! - L7: a generation has one format, and the manifest names the format before any block is judged.
+//! Invariants: I1 to I6, L6 and L7 (`docs/internals/protocols/store.md`).
 //!
 //! Order of the files, low to high. A file uses files before it only:
 //!

@@ -1,12 +1,10 @@
 //! Results of a process-safe life that the folder cannot prove: their files, the reason, and the remedy.
 //!
-//! ```text
-//! recovery::mapped_tail finds them --> the report of an open, an examination (`verify`, `objects check`), an adoption
-//! ```
-//! Invariant: B4: every reader of such a folder reports the possible loss. One type carries the report and its text.
-//! The report names files, and counts no entries (decision 0018).
+//! Invariant: B4: every reader of such a folder reports the possible loss. The report names files, and counts no
+//! entries (decision 0018).
 //!
-//! Neighbours: `store::mapped_buffers` reads the buffers; `recovery::mapped_tail` gives the reason and the files.
+//! Neighbours: `store::mapped_buffers` reads the buffers; `recovery::mapped_tail` gives the reason and the files to the
+//! report of an open, to an examination and to an adoption.
 
 use std::fmt;
 

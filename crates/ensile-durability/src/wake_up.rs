@@ -1,7 +1,5 @@
 //! Wake-up of a logger or checkpointer: by strict waiters, full buffers, demands for a checkpoint, and a close. Several
-//! calls before a wait count as one.
-//!
-//! Invariant: a wake-up after the return of a wait is not lost: the next wait returns at once.
+//! calls before a wait count as one. After a wake-up that follows the return of a wait, the next wait returns at once.
 //!
 //! Neighbours: each logger and each checkpointer has a wake-up; its thread waits, and any thread wakes.
 
@@ -9,7 +7,6 @@ use std::time::Duration;
 
 use ensile_base::sync::{AtomicBool, Condvar, Mutex, Ordering};
 
-/// Wake-up of one thread.
 #[derive(Debug)]
 pub(crate) struct WakeUp {
     asked: AtomicBool,

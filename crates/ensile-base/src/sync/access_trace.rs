@@ -1,14 +1,10 @@
 //! The counting door (feature `counted`): std's atomics and locks. A thread that records notes each access.
 //!
-//! The cost on many cores comes from the written lines, not from the number of writes: a cache line in another worker's
-//! hot path has to travel. Behind this door every load, store and read-modify-write notes its cache line and its place
-//! in the source. Plain writes into memory visible to other threads cannot pass a door; their writers note them through
-//! [`super::plain_access`]. Types have std's layout, so lines fall as in a shipped build.
-//!
-//! A lock notes a read-modify-write on lock and a read-modify-write on unlock. A count of owners notes a
-//! read-modify-write per change. Fences touch no line and are not noted. The door does not see plain reads and writes
-//! of memory that one thread owns (its stack, its sets). The door does not see std's own counts of owners if a crate
-//! names std's `Arc`.
+//! The cost on many cores comes from the written lines: a cache line in another worker's hot path has to travel. Every
+//! load, store and read-modify-write notes its cache line and its place in the source; a lock, an unlock and a change
+//! of a count of owners note a read-modify-write. Types have std's layout, so lines fall as in a shipped build. Plain
+//! writes are noted through [`super::plain_access`]. The door does not see memory that one thread owns, nor std's
+//! `Arc`.
 //!
 //! Neighbours: [`super`] exports the door; the bench's `shared-writes` reads the notes.
 
@@ -18,9 +14,6 @@ use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult, WaitTimeoutResult};
 use std::time::Duration;
-
-use std::sync::atomic;
-pub use std::sync::atomic::Ordering;
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
@@ -109,143 +102,23 @@ fn note_value<T: ?Sized>(value: &T, touch: Touch) {
     note(std::ptr::from_ref(value).addr(), size_of_val(value), touch, Location::caller());
 }
 
-/// Methods of every atomic.
-macro_rules! counted_atomic {
-    ($name:ident, $std:ty, $value:ty, [$($generic:ident)?]) => {
-        /// As std's, counted.
-        #[derive(Debug)]
-        #[repr(transparent)]
-        pub struct $name$(<$generic>)?($std);
-
-        impl$(<$generic>)? $name$(<$generic>)? {
-            /// As std's.
-            #[inline]
-            pub const fn new(value: $value) -> Self {
-                Self(<$std>::new(value))
-            }
-
-            /// As std's.
-            #[inline]
-            pub fn into_inner(self) -> $value {
-                self.0.into_inner()
-            }
-
-            /// As std's.
-            #[inline]
-            #[track_caller]
-            pub fn load(&self, order: Ordering) -> $value {
-                note_value(self, Touch::Load);
-                self.0.load(order)
-            }
-
-            /// As std's.
-            #[inline]
-            #[track_caller]
-            pub fn store(&self, value: $value, order: Ordering) {
-                note_value(self, Touch::Store);
-                self.0.store(value, order);
-            }
-
-            /// As std's.
-            #[inline]
-            #[track_caller]
-            pub fn swap(&self, value: $value, order: Ordering) -> $value {
-                note_value(self, Touch::ReadModifyWrite);
-                self.0.swap(value, order)
-            }
-
-            /// As std's; a failed exchange is noted too, as it takes the line all the same.
-            ///
-            /// # Errors
-            /// The value found, if the value is not `current`.
-            #[inline]
-            #[track_caller]
-            pub fn compare_exchange(
-                &self,
-                current: $value,
-                new: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                note_value(self, Touch::ReadModifyWrite);
-                self.0.compare_exchange(current, new, success, failure)
-            }
-
-            /// As std's; a failed exchange is noted too.
-            ///
-            /// # Errors
-            /// The value found, if the value is not `current`, or after a spurious failure.
-            #[inline]
-            #[track_caller]
-            pub fn compare_exchange_weak(
-                &self,
-                current: $value,
-                new: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                note_value(self, Touch::ReadModifyWrite);
-                self.0.compare_exchange_weak(current, new, success, failure)
-            }
-        }
-    };
+#[inline]
+#[track_caller]
+pub(super) fn before_load<T>(value: &T) {
+    note_value(value, Touch::Load);
 }
 
-counted_atomic!(AtomicBool, atomic::AtomicBool, bool, []);
-counted_atomic!(AtomicU8, atomic::AtomicU8, u8, []);
-counted_atomic!(AtomicU32, atomic::AtomicU32, u32, []);
-counted_atomic!(AtomicU64, atomic::AtomicU64, u64, []);
-counted_atomic!(AtomicUsize, atomic::AtomicUsize, usize, []);
-counted_atomic!(AtomicPtr, atomic::AtomicPtr<T>, *mut T, [T]);
-
-/// Further methods of numbers.
-macro_rules! counted_number {
-    ($name:ident, $value:ty, [$($method:ident)+]) => {
-        impl Default for $name {
-            fn default() -> Self {
-                Self::new(0)
-            }
-        }
-
-        impl $name {
-            $(
-                /// As std's.
-                #[inline]
-                #[track_caller]
-                pub fn $method(&self, value: $value, order: Ordering) -> $value {
-                    note_value(self, Touch::ReadModifyWrite);
-                    self.0.$method(value, order)
-                }
-            )+
-
-            /// As std's; repeated tries are noted once.
-            ///
-            /// # Errors
-            /// The value found, if `change` returns none for the value.
-            #[inline]
-            #[track_caller]
-            pub fn fetch_update(
-                &self,
-                set_order: Ordering,
-                fetch_order: Ordering,
-                change: impl FnMut($value) -> Option<$value>,
-            ) -> Result<$value, $value> {
-                note_value(self, Touch::ReadModifyWrite);
-                self.0.fetch_update(set_order, fetch_order, change)
-            }
-        }
-    };
+#[inline]
+#[track_caller]
+pub(super) fn before_store<T>(value: &T) {
+    note_value(value, Touch::Store);
 }
 
-counted_number!(AtomicU8, u8, [fetch_add fetch_sub fetch_max fetch_min fetch_or fetch_and]);
-counted_number!(AtomicU32, u32, [fetch_add fetch_sub fetch_max fetch_min fetch_or fetch_and]);
-counted_number!(AtomicU64, u64, [fetch_add fetch_sub fetch_max fetch_min fetch_or fetch_and]);
-counted_number!(AtomicUsize, usize, [fetch_add fetch_sub fetch_max fetch_min fetch_or fetch_and]);
-
-impl Default for AtomicBool {
-    fn default() -> Self {
-        Self::new(false)
-    }
+/// A failed exchange is noted too, as it takes the line all the same. Repeated tries are noted once.
+#[inline]
+#[track_caller]
+pub(super) fn before_change<T>(value: &T) {
+    note_value(value, Touch::ReadModifyWrite);
 }
 
 /// As std's, counted: a read-modify-write on lock, and a read-modify-write on unlock.
@@ -329,21 +202,20 @@ impl<T: ?Sized> Mutex<T> {
     }
 }
 
+const TAKEN_BY_A_WAIT: &str =
+    "only a wait on a condition variable takes the guard, and nobody looks meanwhile";
+
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.guard
-            .as_ref()
-            .expect("only a wait on a condition variable takes the guard, and nobody looks meanwhile")
+        self.guard.as_ref().expect(TAKEN_BY_A_WAIT)
     }
 }
 
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.guard
-            .as_mut()
-            .expect("only a wait on a condition variable takes the guard, and nobody looks meanwhile")
+        self.guard.as_mut().expect(TAKEN_BY_A_WAIT)
     }
 }
 

@@ -1,9 +1,6 @@
-//! Notes for the counting door: touches of shared memory that do not go through the door's types.
-//!
-//! Two kinds of memory are written plainly: memory of one worker, before other threads know the memory or after other
-//! threads forgot the memory, and bytes that an atomic word publishes afterwards. Their lines may be neighbours of
-//! shared lines, so the writers note the written bytes here. Without the feature `counted` the functions are empty and
-//! inlined, and cost nothing.
+//! Notes for the counting door: touches of shared memory that do not go through the door's types. Memory that other
+//! threads do not know yet or any more, and bytes that an atomic word publishes afterwards, may be neighbours of shared
+//! lines. Without the feature `counted` the functions are empty and inlined.
 //!
 //! Neighbours: called wherever shared memory is written without atomics; [`super`]'s counting door keeps the notes.
 

@@ -1,11 +1,8 @@
-//! An open file of the machine: positioned reads and writes, `fdatasync`, `fallocate`.
+//! An open file of the machine: positioned reads and writes, `fdatasync`, `fallocate`. Callers see neither short nor
+//! interrupted calls. A call that the file system cannot do cheaply is done the plain way.
 //!
-//! - A short write or read is continued until done, an interrupted call is repeated: callers never see either.
-//! - A call that the file system cannot do cheaply is done the plain way (`preallocate` falls back to setting the
-//!   length).
 //! - No call lets a file grow beyond the process's limit (`RLIMIT_FSIZE`): the kernel would send SIGXFSZ and end the
-//!   process. The call fails as on a full disk instead. No other call here can raise a signal: a pipe in a file's place
-//!   is opened to read and write (SIGPIPE).
+//!   process. The call fails as on a full disk instead.
 //! - A file is mapped once its whole length is written, and only on file systems that overwrite in place. A store into
 //!   the mapping then finds its space (no SIGBUS), unless another process cuts the file meanwhile.
 //! - I4: a forked child writes and syncs nothing.

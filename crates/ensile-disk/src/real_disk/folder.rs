@@ -1,11 +1,6 @@
-//! A folder with an open handle. Names in the folder are looked up relative to the handle. Only the fallback of
-//! `rename_new` looks up a path.
-//!
-//! - A renamed folder stays the same folder. Another folder in its place is never touched.
-//! - Only files are opened as files. A pipe, socket or device under the name is an error, and no thread waits for the
-//!   pipe.
-//! - Handles are closed when a program is executed. New folders and files belong to their owner alone: 0700 and 0600,
-//!   less the process's mask.
+//! A folder with an open handle. Names in the folder are looked up relative to the handle, so another folder in its
+//! place is never touched. Only files are opened as files: no thread waits for a pipe. New folders and files belong to
+//! their owner alone: 0700 and 0600, less the process's mask.
 //!
 //! Neighbours: [`super::RealDisk`] keeps a handle for its root and for every used folder.
 

@@ -16,7 +16,6 @@ use rustix::io::Errno;
 use crate::error::{DiskError, Operation};
 use crate::{DiskLock, Process};
 
-/// Kind of an entry that is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LockedEntry {
     File,

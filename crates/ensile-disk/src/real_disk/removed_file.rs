@@ -1,7 +1,5 @@
-//! Space of a removed file, freed in pieces.
-//!
-//! A file system that is mounted with `discard` sends the discards of freed space to the device during the next sync,
-//! and concurrent syncs wait for the discards. If the space is freed in pieces, a sync waits for one piece.
+//! Space of a removed file, freed in pieces. A file system that is mounted with `discard` sends the discards of freed
+//! space to the device during the next sync, so a sync waits for one piece.
 //!
 //! Invariant: space is freed in pieces only if the file has no other name, no other open handle and no mapping. A
 //! backup that opened the file before the removal can still read the whole file.

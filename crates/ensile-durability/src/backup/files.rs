@@ -48,9 +48,8 @@ use crate::copy_progress::CopyPhase;
 use crate::files::block::origin::write_copied;
 use crate::files::block::{FORMAT, Salt};
 use crate::files::manifest::backup_states::{FilesState, KeptState};
-use crate::files::manifest::generation::Generation;
+use crate::files::manifest::generation::{Generation, LogSpan};
 use crate::files::manifest::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
-use crate::files::manifest::log_span::LogSpan;
 use crate::files::manifest::origin::MadeFrom;
 use crate::files::manifest::{Making, Manifest};
 use crate::files::names::{

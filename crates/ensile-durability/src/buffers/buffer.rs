@@ -1,9 +1,6 @@
-//! A buffer of entries in disk format, with room for the block's header in front.
-//!
-//! Invariants:
-//! - Between `reserve` and the append of the reserved entry no append allocates or fails (E1): room is checked once,
-//!   padding included.
-//! - Entries of one buffer come from one worker, so their epochs never decrease.
+//! A buffer of entries in disk format, with room for the block's header in front. Room is checked once, padding
+//! included, so no append allocates or fails (E1). Entries of one buffer come from one worker, so their epochs never
+//! decrease.
 //!
 //! Neighbours: the appender fills a buffer, the logger seals and writes a buffer, and `worker_slot` hands buffers over.
 
@@ -15,7 +12,7 @@ use ensile_disk::DiskError;
 use ensile_memory::prefetch;
 
 use super::mapped_entries::{MappedEntries, MappedFiles};
-use crate::files::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
+use crate::files::block::entries::{ENTRY_FRAME_BYTES, FramedEntries, push_entry};
 use crate::files::block::{ALIGN_BYTES, HEADER_BYTES, align_up};
 
 /// Most bytes of an entry to prefetch; the processor recognizes the pattern beyond these bytes.
@@ -75,11 +72,7 @@ impl Buffer {
     pub(crate) fn of_capacity(capacity: usize) -> Box<Self> {
         let mut bytes = Vec::with_capacity(capacity);
         bytes.resize(HEADER_BYTES, 0);
-        assert_eq!(
-            bytes.capacity(),
-            capacity,
-            "the allocator gave what was asked for: buffers are counted by it"
-        );
+        assert_eq!(bytes.capacity(), capacity, "the allocator gave what was asked for: it is counted");
         Box::new(Self::empty(bytes))
     }
 
@@ -88,9 +81,6 @@ impl Buffer {
     }
 
     /// The buffer with a mapped file of its own, of this number (B1).
-    ///
-    /// # Errors
-    /// No file is available.
     pub(crate) fn with_mapped(
         mut self: Box<Self>,
         files: &dyn MappedFiles,
@@ -141,16 +131,8 @@ impl Buffer {
     pub(crate) fn push(&mut self, tid: Tid, encode: impl FnOnce(&mut Vec<u8>)) {
         let capacity = self.bytes.capacity();
         let at = self.bytes.len();
-        let mut frame = [0; ENTRY_FRAME_BYTES];
-        frame[..8].copy_from_slice(&tid.bits().to_le_bytes());
-        self.bytes.extend_from_slice(&frame);
-        encode(&mut self.bytes);
-        let body = self.bytes.len().checked_sub(at + ENTRY_FRAME_BYTES).expect("the encoder only adds bytes");
-        assert!(
-            self.bytes.len() + ALIGN_BYTES <= capacity,
-            "an entry larger than what was reserved for it (E1)"
-        );
-        self.bytes[at + 8..at + ENTRY_FRAME_BYTES].copy_from_slice(&(body as u32).to_le_bytes());
+        push_entry(&mut self.bytes, tid, encode);
+        assert!(self.bytes.len() + ALIGN_BYTES <= capacity, "an entry larger than what was reserved (E1)");
         self.count_entry(tid, at);
     }
 
@@ -208,11 +190,7 @@ impl Buffer {
         let payload = self.bytes.len() - HEADER_BYTES;
         assert!(self.entries > 0, "a block without entries");
         assert!(self.epoch_min <= self.epoch_max, "epochs {} to {}", self.epoch_min, self.epoch_max);
-        assert!(
-            payload >= self.entries as usize * ENTRY_FRAME_BYTES,
-            "{payload} bytes, {} entries",
-            self.entries
-        );
+        assert!(payload >= self.entries as usize * ENTRY_FRAME_BYTES, "{payload} bytes, {}", self.entries);
         debug_assert!(self.is_framed(), "what was pushed reads back as it was");
         let capacity = self.bytes.capacity();
         self.bytes.resize(HEADER_BYTES + align_up(payload), 0);

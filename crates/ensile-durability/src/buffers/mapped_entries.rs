@@ -1,16 +1,8 @@
 //! Copy of a buffer's entries in a mapped file, for the process after this process
 //! (docs/internals/protocols/process.md, docs/internals/formats/buffer.md).
 //!
-//! ```text
-//! header: owner of the file | number of the log's blocks | count word: bytes of the entries, and their checksum |
-//! entries
-//! ```
-//! Invariants:
-//! - B1: an entry is in the file before the append returns, so before any thread can see the entry's effect.
-//! - B2: the word that counts an entry is stored after the entry's last byte. Bytes beyond the count do not count.
-//! - B3: only the thread that owns the buffer resets the count to zero, once the entries stand in the log's file. The
-//!   next entries are stored after the reset. The number of the log's blocks is stored before the reset: a log with
-//!   fewer blocks is an older log.
+//! Invariants: B1 to B3. Only the thread that owns the buffer resets the count to zero. The number of the log's blocks
+//! is stored before the reset: a log with fewer blocks is an older log.
 //!
 //! Neighbours: `buffer` stores its entries here; `store::mapped_buffers` makes the files, and reads the files of a dead
 //! process.
@@ -21,7 +13,6 @@ use ensile_disk::{DiskError, MappedWords};
 
 /// Bytes before the entries: the header and the count word.
 pub(crate) const FRONT_BYTES: usize = 128;
-/// Index of the count word.
 const COUNT_WORD: usize = FRONT_BYTES / WORD_BYTES - 1;
 /// Index of the word with the number of the log's blocks after the write of the previous entries.
 const BLOCKS_WORD: usize = COUNT_WORD - 3;
@@ -61,7 +52,6 @@ impl Counted {
         u64::from(self.bytes) | u64::from(self.crc) << 32
     }
 
-    /// Inverse of [`Counted::to_word`].
     pub(crate) fn of_word(word: u64) -> Self {
         Self { bytes: word as u32, crc: (word >> 32) as u32 }
     }
@@ -84,7 +74,6 @@ impl MappedEntries {
         Self { words, number, counted: Counted::default(), words_crc: 0 }
     }
 
-    /// Number of the file.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

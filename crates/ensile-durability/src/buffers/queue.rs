@@ -1,14 +1,9 @@
 //! Queue of full buffers for the logger, stock of empty buffers for workers (SiloR §3.4), and the bound of their
-//! memory.
+//! memory: all buffers of a logger's workers, or one buffer a worker, and a single buffer for a larger entry.
 //!
-//! Invariants:
-//! - All buffers of a logger's workers take at most the bound, or one buffer a worker if this is more. Buffers in use,
-//!   sealed, being written and free count. A single buffer for a larger entry may come on top. A worker that needs more
-//!   waits in `reserve`, before it binds (E1).
-//! - A waiting worker holds no buffer. So if as many buffers as workers exist, at least one buffer is on its way to the
-//!   disk, and comes back after the write.
-//! - Buffers come back after the write, not after the sync: a slow sync does not stop workers at once.
-//! - B4: a buffer that needs a file is handed out once the file is listed.
+//! Invariants: a worker that needs more waits in `reserve`, before it binds (E1), and holds no buffer meanwhile. So
+//! some buffer is on its way to the disk, and comes back after the write, not after the sync: a slow sync does not stop
+//! workers at once. A buffer that needs a file is handed out once the file is listed (B4).
 //!
 //! Neighbours: appenders push and ask for fresh buffers, the logger drains and returns them.
 
@@ -61,10 +56,7 @@ impl QueueState {
         debug_assert!(usual_bytes.is_multiple_of(LOG_BUFFER_BYTES), "{usual_bytes} bytes of usual buffers");
         debug_assert!(self.free.len() * LOG_BUFFER_BYTES <= usual_bytes, "a free buffer is not counted");
         debug_assert!(self.free.iter().all(|buffer| buffer.is_empty() && !buffer.is_large()));
-        debug_assert!(
-            self.sealed.iter().all(|buffer| !buffer.is_empty()),
-            "an empty buffer waits to be written"
-        );
+        debug_assert!(self.sealed.iter().all(|buffer| !buffer.is_empty()), "an empty buffer waits");
         let sealed_bytes: usize = self.sealed.iter().map(|buffer| buffer.capacity()).sum();
         debug_assert!(sealed_bytes <= self.bytes, "a sealed buffer is not counted");
         debug_assert!(self.waiting <= self.workers, "{} of {} workers wait", self.waiting, self.workers);
@@ -149,10 +141,7 @@ impl BufferQueue {
 
     /// Queue of a process-safe log; `first` is a buffer with a file of `files`.
     pub(crate) fn with_mapped_files(files: Box<dyn MappedFiles>, first: Box<Buffer>) -> Self {
-        assert!(
-            first.is_empty() && first.mapped_number().is_some(),
-            "its file shows what kind of life it is (B4)"
-        );
+        assert!(first.is_empty() && first.mapped_number().is_some(), "its file shows the kind of life (B4)");
         let mut state = QueueState::default();
         state.count(first.capacity());
         state.free.push(first);
@@ -205,7 +194,6 @@ impl BufferQueue {
         are_waiting
     }
 
-    /// Adds a worker.
     pub(crate) fn add_worker(&self) {
         let mut state = self.state.lock();
         state.workers += 1;
@@ -238,10 +226,7 @@ impl BufferQueue {
     /// A buffer with room for an entry with a body of `body_bytes`. The call waits while all buffers together take more
     /// than `bound`. `waits` counts the wait at its beginning, so that figures show a lasting wait. `stopped` ends the
     /// wait without a buffer. With `step` the thread waits by calling `step` repeatedly, without a lock of this queue:
-    /// `step` writes full buffers.
-    ///
-    /// # Errors
-    /// The log is process-safe, and no file can be had for a new buffer.
+    /// `step` writes full buffers. The error is that a process-safe log gets no file for a new buffer.
     pub(crate) fn fresh(
         &self,
         body_bytes: usize,
@@ -290,10 +275,7 @@ impl BufferQueue {
                     continue;
                 }
             };
-            assert!(
-                buffer.is_empty() && buffer.has_room(body_bytes),
-                "a buffer without the room it is for (E1)"
-            );
+            assert!(buffer.is_empty() && buffer.has_room(body_bytes), "a buffer without its room (E1)");
             return Ok(Some(buffer));
         }
     }
@@ -311,7 +293,6 @@ impl BufferQueue {
         }
     }
 
-    /// Takes back an empty buffer.
     pub(crate) fn give_back_empty(&self, buffer: Box<Buffer>) {
         assert!(buffer.is_empty(), "what has entries is written first");
         self.give_back([buffer], 0);

@@ -1,13 +1,9 @@
-//! A worker's slot in its logger: the buffer, and its present owner, worker or logger (L2).
+//! A worker's slot in its logger: the buffer, and its present owner, worker or logger. The thread that takes the box
+//! out of the exchange owns the buffer. An empty exchange means "owned, for a short time".
 //!
-//! The thread that takes the box out of the exchange owns the buffer and the right to replace the buffer. An empty
-//! exchange means "owned, for a short time".
-//!
-//! Invariants:
-//! - L2: the logger can take a buffer that no worker holds, by one atomic exchange, without the worker running.
-//! - L1: `oldest` is the epoch of the oldest entry in the slot's buffer, or none. `oldest` is set before the appending
-//!   commit unbinds. Only an owner clears `oldest`, after putting the entries where the logger will find them: on the
-//!   logger's own list, or in its queue, which the logger drains after the scan of the slots.
+//! Invariants: L2. L1: `oldest` is the epoch of the oldest entry in the slot's buffer, or none, and is set before the
+//! appending commit unbinds. Only an owner clears `oldest`, after putting the entries on the logger's own list, or in
+//! its queue, which the logger drains after the scan of the slots.
 //!
 //! Neighbours: the appender on the worker's side, `log::worker_scan` on the logger's.
 
@@ -151,11 +147,7 @@ impl WorkerSlot {
                 self.put(buffer);
                 return SlotScan::Nothing;
             }
-            debug_assert_eq!(
-                self.oldest(),
-                Some(buffer.epochs().0),
-                "the oldest entry is the buffer's first (L1)"
-            );
+            debug_assert_eq!(self.oldest(), Some(buffer.epochs().0), "the oldest entry is the first (L1)");
             self.clear_oldest();
             self.put(fresh().unwrap_or_else(Buffer::stub));
             return SlotScan::Taken(buffer);

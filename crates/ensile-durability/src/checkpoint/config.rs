@@ -11,7 +11,7 @@ use ensile_base::limits::{NICENESS_MAX, VALUE_BYTES_MAX};
 
 use crate::DurabilityError;
 use crate::control::adaptive::AdaptiveThreshold;
-use crate::control::trigger::{Policy, Trigger};
+use crate::control::trigger::Trigger;
 use crate::files::block::HEADER_BYTES;
 use crate::files::checkpoint::block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
 use crate::number::{CHECKPOINTERS_MAX, FILES_MAX, RANGES_MAX};
@@ -165,9 +165,9 @@ impl CheckpointConfig {
 
     /// The policy that begins checkpoints by these settings. Without a log no recovery replays anything, so the
     /// recovery time begins no checkpoint.
-    pub(super) fn policy(&self, is_without_log: bool) -> Box<dyn Policy> {
+    pub(super) fn policy(&self, is_without_log: bool) -> Trigger {
         let Self { interval, log_bytes, log_records, adaptive, recovery_time, .. } = *self;
         let recovery_time = recovery_time.filter(|_| !is_without_log);
-        Box::new(Trigger { interval, log_bytes, log_records, adaptive, recovery_time, is_without_log })
+        Trigger { interval, log_bytes, log_records, adaptive, recovery_time, is_without_log }
     }
 }

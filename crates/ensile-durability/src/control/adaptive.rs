@@ -1,11 +1,7 @@
-//! Threshold of log length or time at which a checkpoint begins, as a function of the load (SLACH §4).
-//!
-//! ```text
-//! threshold = LB + F(load) (UB - LB)
-//! F(load)   = 0 up to LW,  ((load - LW) / (HW - LW))^beta in between,  1 from HW on
-//! ```
-//! At a low load a checkpoint costs nothing, so the threshold keeps the log short, and recovery with it. At a high load
-//! the threshold delays checkpoints, but not for ever.
+//! Threshold of log length or time at which a checkpoint begins, as a function of the load (SLACH §4):
+//! `LB + F(load) (UB - LB)`. F is 0 up to LW, `((load - LW) / (HW - LW))^beta` in between, and 1 from HW on. At a low
+//! load a checkpoint costs nothing, so the threshold keeps the log short. At a high load the threshold delays
+//! checkpoints, but not for ever.
 //!
 //! Neighbours: `load` estimates the load, `trigger` asks for the threshold; an application registers the settings.
 

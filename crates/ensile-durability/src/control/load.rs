@@ -1,15 +1,9 @@
-//! Load of a database: a moving average of its rate as a share of its capacity (SLACH §4). The capacity is registered,
-//! or is probed (§6.1).
+//! Load of a database: a moving average of its rate as a share of its capacity, which is registered, or is probed
+//! (SLACH §4, §6.1): `load = alpha load + (1 - alpha) sample` after each window.
 //!
-//! ```text
-//! load = alpha load + (1 - alpha) sample         after each window
-//! ```
-//! Invariants:
-//! - A sample covers at least a whole window. After several windows without a call, each window counts with their mean.
-//!   So the frequency of calls does not change the average of a steady rate.
-//! - A window counts one measure: requests, once the application has reported any; otherwise the logged amount.
-//! - No single window lowers the capacity. The capacity falls below the registered or a well-served rate only after
-//!   several such windows in a row.
+//! Invariants: a sample covers at least a whole window, and each of several windows counts, so the frequency of calls
+//! does not change the average. A window counts one measure: requests, once any were reported; otherwise the logged
+//! amount. The capacity falls below the registered or a well-served rate only after several such windows in a row.
 //!
 //! Neighbours: `checkpoint::state_machine` counts and asks; `adaptive` has alpha, the window and the capacity.
 

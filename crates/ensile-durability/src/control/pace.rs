@@ -1,9 +1,6 @@
-//! Write rate of checkpointers: one token bucket for all checkpointers together.
-//!
-//! A block is written whole, so the bucket may go into debt by one block of each checkpointer; the next block waits
-//! until the debt is paid.
-//!
-//! The settings give the rate of checkpoints. A checkpoint on demand may have a lower rate while its caller waits.
+//! Write rate of checkpointers: one token bucket for all checkpointers together. A block is written whole, so the
+//! bucket may go into debt by one block of each checkpointer. The settings give the rate; a checkpoint on demand may
+//! have a lower rate while its caller waits.
 //!
 //! Neighbours: `checkpoint::manager` asks before each block, copies and take-overs ask between their steps, and a
 //! restore from an archive asks between the pieces of its one step.

@@ -1,25 +1,14 @@
 //! Forecast of the time that a recovery would take now, from the amounts to load and replay and from measured
-//! recoveries of this folder.
+//! recoveries of this folder: `rest + (load + replay) / threads`, each amount at its cost (K6).
 //!
-//! ```text
-//! time   = rest + (load + replay) / threads
-//! rest   = fixed cost: folders, the manifest, syncs
-//! load   = bytes and entries of the checkpoint, each at its cost
-//! replay = bytes and entries of the log behind it, each at its cost, and their time of applying when logged
-//! ```
-//! Costs are the costs of one thread. A measured recovery corrects each cost by its share of the predicted time: the
-//! largest share was most likely wrong most. Samples measure the time of applying operations while operations are made.
-//! So a tenfold increase of that time shows before any recovery meets it. A tenfold load shows too, because the
-//! forecast counts the logged bytes and entries. If nothing measures the time of applying, the forecast assumes the
-//! time per entry of earlier recoveries.
+//! A measured recovery corrects each cost by its share of the predicted time: the largest share was most likely wrong
+//! most. Samples measure the time of applying operations while operations are made, so a tenfold increase shows before
+//! any recovery meets it. If nothing measures that time, the forecast assumes the time per entry of earlier recoveries.
+//! A checkpoint takes time, so the forecast includes the growth of replay until a checkpoint that begins now is
+//! installed.
 //!
-//! A checkpoint takes time, and the log grows meanwhile. So the forecast includes the growth of replay until a
-//! checkpoint that begins now is installed (`growth`).
-//!
-//! Invariants:
-//! - The growth is the larger of the last window's rate and the moving average: a quiet time does not predict the load
-//!   that follows.
-//! - Costs stay positive, and one measurement changes a cost by a bounded factor.
+//! Invariants: the growth is the larger of the last window's rate and the moving average, because a quiet time does not
+//! predict the load that follows. Costs stay positive, and one measurement changes a cost by a bounded factor.
 //!
 //! Neighbours: `checkpoint::state_machine` updates the forecast and asks for it, `trigger` decides by it;
 //! `files::rates` keeps the costs.
@@ -51,20 +40,14 @@ pub(crate) struct RecoveryCosts {
     pub(crate) replay: [f64; 3],
     /// Time of applying an entry at recoveries; 0 if no recovery has measured it.
     pub(crate) applied_entry: f64,
-    /// True if a recovery was measured.
     pub(crate) is_measured: bool,
 }
 
 impl Default for RecoveryCosts {
     /// Costs before the first measured recovery: rather too high than too low.
     fn default() -> Self {
-        Self {
-            rest: 50e6,
-            load: [2.0, 500.0],
-            replay: [1.5, 600.0, 1.0],
-            applied_entry: 0.0,
-            is_measured: false,
-        }
+        let (load, replay) = ([2.0, 500.0], [1.5, 600.0, 1.0]);
+        Self { rest: 50e6, load, replay, applied_entry: 0.0, is_measured: false }
     }
 }
 
@@ -239,7 +222,7 @@ impl RecoveryForecast {
 }
 
 /// State of the forecast between two observations.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RecoveryOutlook {
     costs: RecoveryCosts,
     threads: f64,
@@ -261,20 +244,8 @@ pub(crate) struct RecoveryOutlook {
 impl RecoveryOutlook {
     /// Outlook of a folder that is opened now, with this work in its logs.
     pub(crate) fn new(costs: RecoveryCosts, threads: u64, before: LogWork, now_nanos: u64) -> Self {
-        let (base, seen) = (LogWork::default(), LogWork::default());
         let threads = threads.max(1) as f64;
-        Self {
-            costs,
-            threads,
-            before,
-            base,
-            seen,
-            applied_nanos: None,
-            since_nanos: now_nanos,
-            since_cost: 0.0,
-            last_growth: 0.0,
-            growth: 0.0,
-        }
+        Self { costs, threads, before, since_nanos: now_nanos, ..Self::default() }
     }
 
     /// Nanoseconds of replay for this work.
@@ -347,8 +318,7 @@ impl RecoveryOutlook {
         let replay = self.cost(&all) * share;
         let load = dot(&self.costs.load, [installed.bytes as f64, installed.entries as f64]) / self.threads;
         let growth = self.last_growth.max(self.growth) * checkpoint.as_nanos() as f64;
-        let per_second =
-            |amount: u64, nanos: f64| if nanos > 0.0 { (amount as f64 * 1e9 / nanos) as u64 } else { 0 };
+        let per_second = |of: u64, nanos: f64| if nanos > 0.0 { (of as f64 * 1e9 / nanos) as u64 } else { 0 };
         let rates = RecoveryRates {
             is_measured: self.costs.is_measured,
             threads: self.threads as u64,

@@ -1,9 +1,6 @@
-//! Start condition of a checkpoint. SiloR §4.3 has a fixed pause, and names conditions like these as future work.
-//!
-//! The settings hold for the whole state. A turn of a cycling checkpoint takes one of n ranges, and begins after an
-//! n-th of the time or bytes.
-//!
-//! Without a log no bytes of log exist; the bytes that commits have changed take their place.
+//! Start condition of a checkpoint. SiloR §4.3 has a fixed pause, and names conditions like these as future work. A
+//! turn of a cycling checkpoint takes one of n ranges, and begins after an n-th of the time or bytes. Without a log,
+//! the bytes that commits have changed take the place of bytes of log.
 //!
 //! Neighbours: `checkpoint::manager` asks while no checkpoint runs.
 
@@ -65,9 +62,7 @@ pub(crate) struct Situation {
     pub(crate) log_records: u64,
     /// Load of the database; 1 is its capacity. 0 if no threshold needs the load.
     pub(crate) load: f64,
-    /// Bytes of the installed checkpoint.
     pub(crate) checkpoint_bytes: u64,
-    /// Forecast of a recovery at this time.
     pub(crate) recovery: RecoveryForecast,
 }
 
@@ -136,14 +131,9 @@ impl fmt::Display for CheckpointVerdict {
     }
 }
 
-/// Decides when a checkpoint begins. The situation is the only input.
-pub(crate) trait Policy: std::fmt::Debug + Send + Sync {
-    /// The decision about a checkpoint now, with its reason.
-    fn verdict(&self, now: &Situation) -> CheckpointVerdict;
-}
-
-impl Policy for Trigger {
-    fn verdict(&self, now: &Situation) -> CheckpointVerdict {
+impl Trigger {
+    /// The decision about a checkpoint now, with its reason. The situation is the only input.
+    pub(crate) fn verdict(&self, now: &Situation) -> CheckpointVerdict {
         if now.is_demanded {
             return CheckpointVerdict::Begins(CheckpointReason::Demand);
         }
@@ -165,9 +155,7 @@ impl Policy for Trigger {
             (None, _) => CheckpointVerdict::NotDue,
         }
     }
-}
 
-impl Trigger {
     /// Reason to begin at once, if a limit other than a limit of time is reached.
     fn reached_limit(&self, now: &Situation) -> Option<CheckpointReason> {
         if now.is_awaited {

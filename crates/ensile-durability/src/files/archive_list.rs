@@ -1,17 +1,7 @@
 //! Generations of an archive's files, and the end of every generation, in the file `ARCHIVE`
 //! (`docs/internals/formats/archive.md`).
 //!
-//! ```text
-//! ensile archive 1
-//! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f from 60
-//! generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66
-//! generation 4 first 70 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e..
-//! crc32c 5ba37c1e
-//! ```
-//! Invariants:
-//! - A3: A generation with entries leaves the manifest only after `ARCHIVE` has the generation with its D.
-//! - L4: Numbers and epochs grow. Only the last generation may lack its D. The epochs between two generations are void.
-//! - `ARCHIVE` is replaced as a whole: written as `ARCHIVE.new`, synced and renamed, with a sync of the folder.
+//! Invariants: A3 and L4. Only the last generation may lack its D. `ARCHIVE` is replaced as a whole.
 //!
 //! Neighbours: `archive` keeps `ARCHIVE` in step with the manifest, and repeats the manifest's lines.
 //! `recovery::archive` judges an archive by its `ARCHIVE`.
@@ -23,10 +13,10 @@ use ensile_disk::{Disk, DiskError};
 
 use crate::DurabilityError;
 use crate::files::block::FORMAT;
-use crate::files::manifest::generation::Generation;
+use crate::files::create_synced;
+use crate::files::manifest::generation::{Generation, are_in_order};
 use crate::files::names::{ARCHIVE, ARCHIVE_NEW};
-use crate::files::text;
-use crate::files::text::{checked_body, parse_epoch, values, with_checksum};
+use crate::files::text::{self, add_lines, checked_body, parse_epoch, values, with_checksum};
 use crate::identity::Identity;
 
 /// First words of the first line. The number of the format follows.
@@ -40,7 +30,6 @@ pub(crate) fn in_folder(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-/// Content of `ARCHIVE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ArchiveList {
     /// Database that owns the archive.
@@ -54,9 +43,6 @@ pub(crate) struct ArchiveList {
 
 impl ArchiveList {
     /// Reads the list in this folder; `None` if the file is missing.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`], [`DurabilityError::Unknown`], the disk's.
     pub(crate) fn read(disk: &dyn Disk, folder: &str) -> Result<Option<Self>, DurabilityError> {
         let name = in_folder(folder, ARCHIVE);
         let Some(bytes) = text::read(disk, &name, BYTES_MAX)? else { return Ok(None) };
@@ -75,49 +61,31 @@ impl ArchiveList {
         list.map(Some).ok_or_else(|| damaged("a line cannot be read, or its lines contradict each other"))
     }
 
-    /// Replaces the list in this folder. The new list survives a crash after this call returns.
-    ///
-    /// # Errors
-    /// The disk's. Either the old list or the new list stands.
+    /// Replaces the list in this folder. The new list survives a crash after this call returns. After an error, either
+    /// the old list or the new list stands.
     pub(crate) fn write(&self, disk: &dyn Disk, folder: &str) -> Result<(), DiskError> {
         assert!(self.is_whole(), "A3, L4: {self:?}");
         let text = self.to_string();
-        debug_assert_eq!(
-            checked_body(&text).ok().and_then(parse).as_ref(),
-            Some(self),
-            "A3: a list reads back"
-        );
+        debug_assert_eq!(checked_body(&text).ok().and_then(parse).as_ref(), Some(self), "A3: it reads back");
         let (name, beside) = (in_folder(folder, ARCHIVE), in_folder(folder, ARCHIVE_NEW));
-        let file = disk.create(&beside)?;
-        file.write_at(text.as_bytes(), 0)?;
-        file.sync_all()?;
+        create_synced(disk, &beside, text.as_bytes())?;
         disk.rename(&beside, &name)?;
         disk.sync_folder(folder)
     }
 
-    /// True if the list has the generation of this number.
     pub(crate) fn lists(&self, generation: u64) -> bool {
         self.generations.iter().any(|listed| listed.number == generation)
     }
 
     /// True if the generations have the order of L4.
     fn is_whole(&self) -> bool {
-        let pairs = self.generations.windows(2).all(|pair| {
-            pair[0].durable.is_some_and(|durable| durable < pair[1].first) && pair[0].number < pair[1].number
-        });
-        let own = self.generations.iter().all(|generation| {
-            let ends = generation.durable.is_none_or(|durable| durable.next() >= generation.first);
-            generation.number > 0 && generation.logs > 0 && ends
-        });
-        pairs && own
+        are_in_order(&self.generations) && self.generations.iter().all(|generation| generation.logs > 0)
     }
 
     /// List with `generations` added. The generations come from a manifest, or from the decisions of a recovery, oldest
     /// first. A generation without an entry is not added. A generation into which an open has merged listed generations
-    /// is not added either, because the list has the merged generations.
-    ///
-    /// # Errors
-    /// Reason why the generations and the list are not of the same life.
+    /// is not added either, because the list has the merged generations. The error says why the generations and the
+    /// list are not of the same life.
     pub(crate) fn with_generations(
         &self,
         generations: &[Generation],
@@ -136,15 +104,8 @@ impl ArchiveList {
                 next.add(generation)?;
             }
         }
-        debug_assert!(
-            self.generations.iter().all(|one| next.lists(one.number)),
-            "A3: a listed generation stays"
-        );
-        debug_assert_eq!(
-            (next.database, next.from),
-            (self.database, self.from),
-            "A3: the archive stays the same"
-        );
+        debug_assert!(self.generations.iter().all(|one| next.lists(one.number)), "A3: a generation stays");
+        debug_assert_eq!((next.database, next.from), (self.database, self.from), "A3: it is the same");
         if next.is_whole() {
             Ok(next)
         } else {
@@ -185,19 +146,16 @@ fn repeats(generation: &Generation, listed: &Generation) -> bool {
 
 impl fmt::Display for ArchiveList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use fmt::Write;
         let Self { database, from, generations } = self;
         let mut body = format!("{TITLE}{ARCHIVE_FORMAT}\ndatabase {database} from {from}\n");
-        for generation in generations {
-            writeln!(body, "{generation}")?;
-        }
+        add_lines(&mut body, generations);
         f.write_str(&with_checksum(&body))
     }
 }
 
 fn parse(body: &str) -> Option<ArchiveList> {
     let mut lines = body.lines().skip(1);
-    let [database, from] = values(lines.next()?, &["database", "from"])?;
+    let [database, from] = values(lines.next()?, "database from")?;
     let (database, from) = (Identity::parse(database)?, parse_epoch(from)?);
     let generations = lines.map(Generation::parse).collect::<Option<_>>()?;
     let list = ArchiveList { database, from, generations };

@@ -1,18 +1,8 @@
 //! Blocks: the common grammar of all log and checkpoint files (`docs/internals/formats/block.md` has the byte boxes).
 //!
-//! ```text
-//! file  := opening-block block*            of a picture's pages: each block in an extent of its own
-//! block := header payload zero-padding to a multiple of 8
-//! ```
-//! Invariants:
-//! - L5: a block carries its place (generation, owner, sequence) and the header checksum of the block before it. The
-//!   header has a checksum of its own, which covers the payload's checksum. A reader therefore finds a block's place
-//!   even if the payload is torn.
-//! - L5: header checksums begin with the salt that the opening block names. An application's user chooses the bytes
-//!   inside an entry, and without the salt these bytes could pass for a block.
-//! - I1: the opening block names the database.
-//! - L7: every block of a later version has this header with a valid checksum. A reader therefore finds the block's
-//!   place even if the kind is [`BlockKind::Unknown`], and never mistakes such a block for damage or for a torn tail.
+//! Invariants: I1, L5, L7. The header checksum covers the payload's, so a reader finds a block's place even if the
+//! payload is torn, or the kind [unknown](BlockKind::Unknown). The checksum begins with the salt that the opening block
+//! names: an application's user chooses the bytes inside an entry, which could otherwise pass for a block.
 //!
 //! Neighbours: [`origin`] has the opening block's payload, [`entries`] the payload of data and rows, [`extent`] the
 //! places of blocks in page files; [`scan`] reads files. Loggers and checkpointers write blocks, and recovery reads
@@ -30,7 +20,6 @@ use ensile_base::random::Random;
 use crate::error::NEWER;
 use crate::number::NUMBER_END;
 
-/// Bytes of a block's header.
 pub(crate) const HEADER_BYTES: usize = 80;
 /// Alignment of blocks, in bytes.
 pub(crate) const ALIGN_BYTES: usize = 8;
@@ -87,8 +76,7 @@ impl std::fmt::Display for Salt {
     }
 }
 
-/// Purpose of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BlockKind {
     /// Entries of a log.
     Data,
@@ -117,6 +105,7 @@ pub(crate) enum BlockKind {
     /// The first block of a page file.
     PagesOpening,
     /// Written by a newer version, with a kind, flag or format unknown to this program (L7).
+    #[default]
     Unknown,
 }
 
@@ -146,8 +135,7 @@ impl BlockKind {
 
     /// Format and byte of the kind in a header.
     fn format_and_byte(self) -> (u16, u8) {
-        let known =
-            Self::KNOWN.iter().find(|known| known.2 == self).expect("what is not known is not written");
+        let known = Self::KNOWN.iter().find(|known| known.2 == self).expect("only known kinds are written");
         (known.0, known.1)
     }
 
@@ -174,7 +162,7 @@ impl BlockKind {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: BlockKind,
     /// Number of the logger or checkpointer.
@@ -253,23 +241,7 @@ impl NotABlock {
 impl Header {
     /// Header without entries, payload or epochs.
     pub(crate) fn new(kind: BlockKind, owner: u32, generation: u64) -> Self {
-        Self {
-            kind,
-            owner,
-            generation,
-            sequence: 0,
-            payload_bytes: 0,
-            entries: 0,
-            section: 0,
-            epoch_min: Epoch::ZERO,
-            epoch_max: Epoch::ZERO,
-            mark: Epoch::ZERO,
-            published: Epoch::ZERO,
-            first_unit: 0,
-            checkpoint: 0,
-            previous_crc: 0,
-            payload_crc: 0,
-        }
+        Self { kind, owner, generation, ..Self::default() }
     }
 
     /// Checks the invariants of every written header. For a reader, a header that breaks an invariant is of a later
@@ -322,11 +294,7 @@ impl Header {
         let salt = if self.kind.is_opening() { Salt::OPENING } else { salt };
         let crc = salt.checksum(&header[..HEADER_CRC_AT]);
         header[HEADER_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
-        debug_assert_eq!(
-            Self::decode(header, salt).as_ref(),
-            Ok(&(self.clone(), crc)),
-            "it reads as it was written"
-        );
+        debug_assert_eq!(Self::decode(header, salt).as_ref(), Ok(&(self.clone(), crc)), "it reads back");
         crc
     }
 
@@ -361,8 +329,8 @@ impl Header {
         let epoch_max = Epoch::new(word(40, epoch));
         let ends = if known.is_extent() { [half_word, NUMBER_END] } else { [epoch; 2] };
         let [third, fourth] = [word(48, ends[0]), word(56, ends[1])];
-        let (marks, unit) =
-            if known.is_extent() { ([0; 2], [third, fourth]) } else { ([third, fourth], [0; 2]) };
+        let pair = [third, fourth];
+        let (marks, unit) = if known.is_extent() { ([0; 2], pair) } else { (pair, [0; 2]) };
         let [mark, published] = marks.map(Epoch::new);
         let header = Self {
             kind,

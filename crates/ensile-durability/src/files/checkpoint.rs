@@ -1,11 +1,7 @@
 //! The files of a fuzzy checkpoint: m files of every checkpointer (`docs/internals/formats/checkpoint.md`).
 //!
-//! ```text
-//! file := opening-block rows-block* end-block     and nothing behind it
-//! ```
-//! Invariants:
-//! - K1: an installed checkpoint's files are whole, and together the installed checkpoint: the manifest has their seal.
-//! - I1: every file names its database.
+//! Invariants: I1. K1: an installed checkpoint's files are whole, and together the installed checkpoint: the manifest
+//! has their seal.
 //!
 //! Neighbours: `checkpoint::files` writes the files beside commits, `checkpoint::orphans` removes unneeded files;
 //! recovery loads and judges files; the manifest names the installed checkpoint.

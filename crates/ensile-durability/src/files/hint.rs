@@ -1,22 +1,8 @@
 //! Hint: a file with a lower bound of D, beside the marks of the logs. With the hint, recovery does not mistake damage
-//! to the last mark of a log for a torn tail (L5).
+//! to the last mark of a log for a torn tail (L5). `docs/internals/formats/hint.md` has the text.
 //!
-//! The hint is a text file (`docs/internals/formats/hint.md`):
-//! ```text
-//! ensile hint 2
-//! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
-//! generation 3 durable 57
-//! closed 12 7
-//! ended 131
-//! crc32c a252b35f
-//! ```
-//! Invariants:
-//! - I1: The hint names its database. A hint of another database is refused: it is neither believed nor overwritten.
-//! - D in the hint comes from synced marks of every log. The block counts of a clean close come from synced logs too.
-//!   Without a log, D is e_c of the installed picture.
-//! - No part of the database depends on the hint. A hint that is missing, torn, of another generation or of an older
-//!   format has no effect. The running database therefore writes the hint without a sync, and a disk error of the hint
-//!   is no failure of the log.
+//! Invariants: I1. No part of the database depends on the hint: the running database writes the hint without a sync,
+//! and a disk error of the hint is no failure of the log.
 //!
 //! Neighbours: the heartbeat and the close of the log write the hint. `recovery` reads the hint for its verdict.
 
@@ -36,7 +22,6 @@ const BYTES_MAX: u64 = 1 << 16;
 /// Least time between two writes, in nanoseconds.
 const INTERVAL_NANOS: u64 = 1_000_000_000;
 
-/// Content of the hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hint {
     /// Database that the files of the generation name.
@@ -67,8 +52,8 @@ impl Hint {
         if lines.next() != Some(TITLE) {
             return None;
         }
-        let [database] = values(lines.next()?, &["database"])?;
-        let [generation, durable] = values(lines.next()?, &["generation", "durable"])?;
+        let [database] = values(lines.next()?, "database")?;
+        let [generation, durable] = values(lines.next()?, "generation durable")?;
         let durable = parse_epoch(durable)?;
         let mut lines = lines.peekable();
         // The hint of a database without a log has E, and no block counts.

@@ -1,16 +1,8 @@
-//! Mark of a folder: the database and the role of the folder (I1).
+//! Mark of a folder: the database and the role of the folder (I1), in a text `FOLDER` in every folder of a logger or
+//! checkpointer (`docs/internals/formats/folder.md`).
 //!
-//! The mark is a text file `FOLDER` in every folder of a logger or checkpointer (`docs/internals/formats/folder.md`):
-//! ```text
-//! ensile folder 1
-//! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f name log0
-//! main inode 131073 born 1763812345123456789
-//! crc32c 74831726
-//! ```
-//! Invariants:
-//! - I1: No file is put into a folder before the mark is synced there. A folder with another mark is not changed.
-//! - A mark is written as `FOLDER.new`, synced and renamed: `FOLDER` is whole or missing. A whole and correct
-//!   `FOLDER.new` is a mark that still needs its rename: an adoption replaces the manifest between the two steps.
+//! Invariants: I1. A mark is written as `FOLDER.new`, synced and renamed. A whole and correct `FOLDER.new` is a mark
+//! that still needs its rename: an adoption replaces the manifest between the two steps.
 //!
 //! Neighbours: `ownership` compares marks; `claim`, `adoption` and `mark_renewal` write marks. The manifest lists the
 //! folder with its inode.
@@ -19,6 +11,7 @@ use std::fmt;
 
 use ensile_disk::{Disk, FolderId};
 
+use super::create_synced;
 use super::names::{FOLDER, FOLDER_NEW};
 use super::text::{self, checked_body, parse_folder_id, shown_folder_id, values, with_checksum};
 use crate::DurabilityError;
@@ -30,7 +23,6 @@ const FOLDER_FORMAT: u32 = 1;
 /// Limit far above the size of a real mark, in bytes.
 const BYTES_MAX: u64 = 4096;
 
-/// Content of a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) database: Identity,
@@ -70,15 +62,10 @@ impl Mark {
     /// Writes and syncs the mark as `FOLDER.new`. [`Mark::place`] follows.
     pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<(), DurabilityError> {
         let text = self.to_string();
-        debug_assert_eq!(
-            checked_body(&text).ok().and_then(parse).as_ref(),
-            Some(self),
-            "I1: a mark reads back"
-        );
+        debug_assert_eq!(checked_body(&text).ok().and_then(parse).as_ref(), Some(self), "I1: it reads back");
         debug_assert!(text.len() as u64 <= BYTES_MAX, "I1: a mark is read whole");
-        let file = disk.create(&format!("{}/{FOLDER_NEW}", self.name))?;
-        file.write_at(text.as_bytes(), 0)?;
-        Ok(file.sync_all()?)
+        create_synced(disk, &format!("{}/{FOLDER_NEW}", self.name), text.as_bytes())?;
+        Ok(())
     }
 
     /// Renames the prepared mark to `FOLDER`, and syncs the name.
@@ -91,14 +78,11 @@ impl Mark {
 
 fn parse(body: &str) -> Option<Mark> {
     let mut lines = body.lines().skip(1);
-    let [database, name] = values(lines.next()?, &["database", "name"])?;
+    let [database, name] = values(lines.next()?, "database name")?;
     let main = lines.next()?.strip_prefix("main ")?;
-    let [inode, born] = values(main, &["inode", "born"])?;
-    let mark = Mark {
-        database: Identity::parse(database)?,
-        name: name.to_owned(),
-        main: parse_folder_id(inode, born)?,
-    };
+    let [inode, born] = values(main, "inode born")?;
+    let (database, main) = (Identity::parse(database)?, parse_folder_id(inode, born)?);
+    let mark = Mark { database, name: name.to_owned(), main };
     (lines.next().is_none() && mark.to_string().starts_with(body)).then_some(mark)
 }
 

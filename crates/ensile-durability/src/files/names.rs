@@ -3,6 +3,8 @@
 //! Neighbours: loggers make log files and mapped buffers, checkpointers make parts and page files, and recovery finds
 //! the files.
 
+use std::fmt::{self, Display};
+
 use ensile_base::Epoch;
 
 use super::text::parse_epoch;
@@ -57,16 +59,23 @@ pub(crate) fn checkpointer_of(folder: &str) -> Option<u32> {
     (checkpoint_folder(checkpointer) == folder).then_some(checkpointer)
 }
 
+/// The parsed name, if it is spelled as the file is. A file has a single spelling: `log-00-1` is a foreign file.
+fn if_spelled<N: Display>(parsed: N, file: &str) -> Option<N> {
+    debug_assert!(parsed.to_string().contains('/'), "{file} is in a folder");
+    let is_ours = parsed.to_string().split_once('/').is_some_and(|(_, own)| own == file);
+    is_ours.then_some(parsed)
+}
+
 /// Log file, by its numbers. While the file is open, its path is `log<logger>/log-<generation>-<number>`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentName {
     pub(crate) generation: u64,
     pub(crate) logger: u32,
     pub(crate) number: u64,
 }
 
-impl std::fmt::Display for SegmentName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for SegmentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "log{}/log-{}-{}", self.logger, self.generation, self.number)
     }
 }
@@ -74,7 +83,7 @@ impl std::fmt::Display for SegmentName {
 /// Log file with its present name on disk. The name of a closed file has the largest epoch `to` of entries up to the
 /// end of the file. The epoch is for people: the blocks of the file are the truth. The name ends with `-merged` if
 /// generations were merged into the generation of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentFile {
     pub(crate) name: SegmentName,
     pub(crate) to: Option<Epoch>,
@@ -95,13 +104,9 @@ impl SegmentFile {
             Some(_) => return None,
         }
         let parsed = Self { name: SegmentName { generation, logger, number }, to, is_merged };
-        // A file has a single spelling: `log-00-1` is a foreign file.
-        let is_ours = parts.next().is_none() && parsed.to_string().split('/').next_back() == Some(file);
-        is_ours.then_some(parsed)
+        if_spelled(parsed, file).filter(|_| parts.next().is_none())
     }
-}
 
-impl SegmentFile {
     /// Reads the displayed name, with the folder.
     pub(crate) fn parse_path(path: &str) -> Option<Self> {
         let (folder, name) = path.split_once('/')?;
@@ -123,8 +128,8 @@ impl From<SegmentName> for SegmentFile {
     }
 }
 
-impl std::fmt::Display for SegmentFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for SegmentFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         debug_assert!(self.to.is_none() || !self.is_merged, "no name has both endings: {:?}", self.name);
         write!(f, "{}", self.name)?;
         self.to.map_or(Ok(()), |to| write!(f, "-to-{to}"))?;
@@ -144,15 +149,13 @@ impl BufferName {
     /// Reads the name of a mapped buffer in the folder of `logger`.
     pub(crate) fn parse(logger: u32, name: &str) -> Option<Self> {
         let (generation, number) = name.strip_prefix("buffer-")?.split_once('-')?;
-        let parsed = Self { generation: number::parse(generation)?, logger, number: number::parse(number)? };
-        let is_ours = format!("buffer-{}-{}", parsed.generation, parsed.number) == name;
-        debug_assert!(!is_ours || parsed.to_string() == format!("{}/{name}", log_folder(logger)));
-        is_ours.then_some(parsed)
+        let (generation, number) = (number::parse(generation)?, number::parse(number)?);
+        if_spelled(Self { generation, logger, number }, name)
     }
 }
 
-impl std::fmt::Display for BufferName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for BufferName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "log{}/buffer-{}-{}", self.logger, self.generation, self.number)
     }
 }
@@ -168,15 +171,12 @@ impl BufferListName {
     /// Reads the name of a buffer list in the folder of `logger`.
     pub(crate) fn parse(logger: u32, name: &str) -> Option<Self> {
         let generation = number::parse(name.strip_prefix("buffers-")?)?;
-        let parsed = Self { generation, logger };
-        let is_ours = format!("buffers-{generation}") == name;
-        debug_assert!(!is_ours || parsed.to_string() == format!("{}/{name}", log_folder(logger)));
-        is_ours.then_some(parsed)
+        if_spelled(Self { generation, logger }, name)
     }
 }
 
-impl std::fmt::Display for BufferListName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for BufferListName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "log{}/buffers-{}", self.logger, self.generation)
     }
 }
@@ -184,7 +184,6 @@ impl std::fmt::Display for BufferListName {
 /// File of a checkpoint: `checkpoint<c>/ckpt-<number>-<file>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PartName {
-    /// Number of the checkpoint.
     pub(crate) checkpoint: u64,
     pub(crate) checkpointer: u32,
     pub(crate) file: u32,
@@ -194,12 +193,8 @@ impl PartName {
     /// Reads the name of a checkpoint file in the folder of `checkpointer`.
     pub(crate) fn parse(checkpointer: u32, name: &str) -> Option<Self> {
         let (checkpoint, file) = name.strip_prefix("ckpt-")?.split_once('-')?;
-        let parsed = Self { checkpoint: number::parse(checkpoint)?, checkpointer, file: file.parse().ok()? };
-        let is_ours = format!("ckpt-{}-{}", parsed.checkpoint, parsed.file) == name;
-        debug_assert!(
-            !is_ours || parsed.to_string() == format!("{}/{name}", checkpoint_folder(checkpointer))
-        );
-        is_ours.then_some(parsed)
+        let (checkpoint, file) = (number::parse(checkpoint)?, file.parse().ok()?);
+        if_spelled(Self { checkpoint, checkpointer, file }, name)
     }
 
     /// Reads the displayed name, with the folder.
@@ -209,8 +204,8 @@ impl PartName {
     }
 }
 
-impl std::fmt::Display for PartName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "checkpoint{}/ckpt-{}-{}", self.checkpointer, self.checkpoint, self.file)
     }
 }
@@ -228,17 +223,12 @@ impl PageFileName {
     /// Reads the name of a page file in the folder of `checkpointer`.
     pub(crate) fn parse(checkpointer: u32, name: &str) -> Option<Self> {
         let number = number::parse(name.strip_prefix("pages-")?)?;
-        let parsed = Self { folder: checkpointer, number };
-        let is_ours = format!("pages-{number}") == name;
-        debug_assert!(
-            !is_ours || parsed.to_string() == format!("{}/{name}", checkpoint_folder(checkpointer))
-        );
-        is_ours.then_some(parsed)
+        if_spelled(Self { folder: checkpointer, number }, name)
     }
 }
 
-impl std::fmt::Display for PageFileName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for PageFileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "checkpoint{}/pages-{}", self.folder, self.number)
     }
 }

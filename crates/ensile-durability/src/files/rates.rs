@@ -1,18 +1,8 @@
-//! Costs of recoveries of this folder. The next life predicts the duration of a recovery from the costs.
+//! Costs of recoveries of this folder, in picoseconds of a single thread. The next life predicts the duration of a
+//! recovery from the costs. `docs/internals/formats/rates.md` has the text.
 //!
-//! The rates are a text file (`docs/internals/formats/rates.md`), in picoseconds of a single thread:
-//! ```text
-//! ensile rates 2
-//! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
-//! rest 50000000000
-//! load_byte 2000 load_entry 500000
-//! replay_byte 1500 replay_entry 600000 applied 1000 applied_entry 0
-//! crc32c cb8e8744
-//! ```
-//! Invariants:
-//! - I1: The file names its database. A file of another database, such as beside an adopted copy, has no effect.
-//! - No part of the database depends on the file. A missing, torn or changed file has no effect, and a disk error is no
-//!   failure. The file is therefore written without a sync.
+//! Invariants: I1. No part of the database depends on the file, so the file is written without a sync, and a disk error
+//! is no failure.
 //!
 //! Neighbours: The start of checkpoints reads and writes the file. `control::recovery_time` defines the costs.
 
@@ -42,10 +32,8 @@ pub(crate) fn learn(disk: &dyn Disk, database: Identity, measured: &MeasuredReco
     costs.learn(measured);
     // Assumed costs are not written, because a later program may have better assumptions.
     let text = text_of(database, &costs);
-    debug_assert!(
-        parse(&text, database).is_none_or(|known| text_of(database, &known) == text),
-        "costs read back: {costs:?}"
-    );
+    let reread = parse(&text, database);
+    debug_assert!(reread.is_none_or(|known| text_of(database, &known) == text), "they read back: {costs:?}");
     if costs.is_measured && known.is_none_or(|known| text_of(database, &known) != text) {
         // After a disk error, the next open tries again.
         let _ = disk.create(RATES).and_then(|file| file.write_at(text.as_bytes(), 0));
@@ -73,13 +61,13 @@ fn text_of(database: Identity, costs: &RecoveryCosts) -> String {
 fn parse(text: &str, database: Identity) -> Option<RecoveryCosts> {
     let mut lines = checked_body(text).ok()?.lines();
     let title = lines.next()?;
-    let [whose] = values(lines.next()?, &["database"])?;
-    let [rest] = values(lines.next()?, &["rest"])?;
-    let [load_byte, load_entry] = values(lines.next()?, &["load_byte", "load_entry"])?;
+    let [whose] = values(lines.next()?, "database")?;
+    let [rest] = values(lines.next()?, "rest")?;
+    let [load_byte, load_entry] = values(lines.next()?, "load_byte load_entry")?;
     let [byte, entry, applied, applied_entry] = match (title, lines.next()?) {
-        (TITLE, line) => values(line, &["replay_byte", "replay_entry", "applied", "applied_entry"])?,
+        (TITLE, line) => values(line, "replay_byte replay_entry applied applied_entry")?,
         (FIRST_TITLE, line) => {
-            let [byte, entry, applied] = values(line, &["replay_byte", "replay_entry", "applied"])?;
+            let [byte, entry, applied] = values(line, "replay_byte replay_entry applied")?;
             [byte, entry, applied, "0"]
         }
         _ => return None,

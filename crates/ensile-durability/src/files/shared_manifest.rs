@@ -1,25 +1,7 @@
 //! Numbered manifests of a shared store. A manifest names the store's owner, and the files of a state that another
 //! machine can take over (`docs/internals/formats/shared.md`).
 //!
-//! ```text
-//! ensile shared manifest 3
-//! store 00112233445566778899aabbccddeeff number 12 term 2 attempt 0123456789abcdef
-//! shipper 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f reserved 5000 durable 70
-//! application prices, partition 0 of 4
-//! fenced 4a1e0c9a77d24f0e8f6d3a2b1c4d5e6f
-//! next generation 4 salt 1a2b3c4d
-//! part 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f/checkpoint0/ckpt-7-0.5e6f7a8b bytes 4096 crc 0a1b2c3d
-//! log 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f/log0/log-4-7.1a2b3c4d bytes 4096 crc 0a1b2c3d largest 64
-//! kept epoch 66
-//! checkpoint 7 ..
-//! generation 4 .. durable 66 files 7-7:2048
-//! generation 5 .. logs 0 ..
-//! crc32c 5ba37c1e
-//! ```
-//! Invariants:
-//! - H1: a manifest names every file of its state.
-//! - H2: number and term only grow. A manifest is never overwritten.
-//! - A manifest has exactly one spelling.
+//! Invariants: H1 and H2. A manifest has exactly one spelling.
 //!
 //! Neighbours: `shipping::shipper` and `shipping::take_over` write manifests, and a take-over reads the newest
 //! manifest. The lines of the state are lines of `manifest`.
@@ -31,12 +13,11 @@ use ensile_base::Epoch;
 
 use super::manifest::Manifest;
 use super::names::{PartName, SegmentFile, SegmentName};
-use super::text::{checked_body, parse_epoch, values, with_checksum};
+use super::text::{add_lines, all_parsed, checked_body, next_parsed, parse_epoch, values, with_checksum};
 use crate::entry_type::EntryType;
 use crate::files::block::{FORMAT, Salt};
 use crate::files::manifest::application::ApplicationName;
 use crate::files::manifest::backup_states::{FilesState, KeptState};
-use crate::files::manifest::types;
 use crate::files::manifest::types::are_in_order;
 use crate::identity::Identity;
 use crate::number;
@@ -62,10 +43,8 @@ const _: () = assert!(SHARED_FORMAT < 10, "a title is as long as any other: see 
 pub(crate) const HEAD_AT: u64 = TITLE.len() as u64 + 2;
 /// Largest length of a manifest in bytes, far above any real length.
 pub(crate) const SHARED_MANIFEST_BYTES_MAX: u64 = 64 << 20;
-/// Folder of the manifests.
 pub(crate) const MANIFESTS: &str = "manifests";
 
-/// Name of the object of the manifest with this number.
 pub(crate) fn manifest_name(number: u64) -> String {
     format!("{MANIFESTS}/manifest-{number}")
 }
@@ -121,16 +100,20 @@ impl SharedFile {
             SharedPiece { object: format!("{whole}.{offset}-{end}"), offset, bytes: end - offset }
         };
         let pieces: Vec<SharedPiece> = (0..bytes.div_ceil(most)).map(|at| piece(at * most)).collect();
-        debug_assert_eq!(
-            pieces.iter().map(|piece| piece.bytes).sum::<u64>(),
-            bytes,
-            "H1: no byte is left out"
-        );
+        debug_assert_eq!(pieces.iter().map(|piece| piece.bytes).sum::<u64>(), bytes, "H1: no byte is out");
         debug_assert!(
             pieces.is_sorted_by(|one, next| one.offset + one.bytes == next.offset),
             "H1: the objects of a file follow each other"
         );
         pieces
+    }
+
+    /// Line of the file of this name in a manifest, with the largest epoch of a log file.
+    fn line(&self, word: &str, name: &str, largest: Option<Epoch>) -> String {
+        let (object, Self { bytes, crc, .. }) = (self.object(name), self);
+        let largest = largest.map_or_else(String::new, |largest| format!(" largest {largest}"));
+        let pieces = self.object_bytes.map_or_else(String::new, |most| format!(" objects {most}"));
+        format!("{word} {object} bytes {bytes} crc {crc:08x}{largest}{pieces}")
     }
 
     /// True if `object_bytes` is valid: the file is one object, or at least two objects.
@@ -155,7 +138,6 @@ pub(crate) struct SharedLog {
     pub(crate) largest: Epoch,
 }
 
-/// A numbered manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SharedManifest {
     /// Identity of the store, drawn with the store's first manifest.
@@ -231,13 +213,9 @@ impl SharedManifest {
         let Self { number, term, shipper, reserved, durable, types, fenced, parts, logs, state, .. } = self;
         let is_numbered = *number > 0 && *term == fenced.len() as u64 + 1 && !fenced.contains(shipper);
         let part_names: BTreeSet<String> = parts.iter().map(|(part, _)| part.to_string()).collect();
-        let log_bytes: BTreeMap<SegmentName, u64> =
-            logs.iter().map(|log| (log.file.name, log.shared.bytes)).collect();
-        let has_parts = state
-            .checkpoint
-            .iter()
-            .flat_map(|installed| installed.files())
-            .all(|name| part_names.contains(&name));
+        let log_bytes: BTreeMap<_, _> = logs.iter().map(|log| (log.file.name, log.shared.bytes)).collect();
+        let mut named = state.checkpoint.iter().flat_map(|installed| installed.files());
+        let has_parts = named.all(|name| part_names.contains(&name));
         let has_logs = state.generations.iter().all(|generation| {
             let spans = generation.spans.iter().enumerate();
             let is_listed = generation.spans.len() == generation.logs as usize;
@@ -285,39 +263,20 @@ impl SharedManifest {
         parts.chain(logs).map(|piece| piece.object)
     }
 
-    /// Writes the text in this format, without the checksum.
-    fn write_body(&self, body: &mut String, format: u32) -> fmt::Result {
-        use fmt::Write;
-        let Self { shipper, reserved, durable, application, types, fenced, next, parts, logs, state, .. } =
-            self;
-        write!(body, "{TITLE}{format}\n{}", self.head())?;
-        write!(body, "shipper {shipper} reserved {reserved}")?;
-        durable.iter().try_for_each(|durable| write!(body, " durable {durable}"))?;
-        body.push('\n');
-        application.iter().try_for_each(|name| writeln!(body, "{}", name.line()))?;
-        types.iter().try_for_each(|entry_type| writeln!(body, "{}", entry_type.line()))?;
-        fenced.iter().try_for_each(|fenced| writeln!(body, "fenced {fenced}"))?;
-        writeln!(body, "next generation {} salt {}", next.0, next.1)?;
-        let pieces = |shared: &SharedFile| {
-            shared.object_bytes.map_or_else(String::new, |most| format!(" objects {most}"))
-        };
-        for (part, shared) in parts {
-            let SharedFile { bytes, crc, .. } = shared;
-            let object = shared.object(&part.to_string());
-            writeln!(body, "part {object} bytes {bytes} crc {crc:08x}{}", pieces(shared))?;
-        }
-        for SharedLog { file, shared, largest } in logs {
-            let SharedFile { bytes, crc, .. } = shared;
-            let object = shared.object(&file.to_string());
-            writeln!(body, "log {object} bytes {bytes} crc {crc:08x} largest {largest}{}", pieces(shared))?;
-        }
-        writeln!(body, "{}", KeptState::Files(state.clone()))
-    }
-
-    /// Text of the manifest in this format.
     fn text(&self, format: u32) -> String {
-        let mut body = String::new();
-        self.write_body(&mut body, format).expect("a string takes all");
+        let Self { shipper, reserved, fenced, next, .. } = self;
+        let durable = self.durable.map_or_else(String::new, |durable| format!(" durable {durable}"));
+        let mut body = format!("{TITLE}{format}\n{}", self.head());
+        add_lines(&mut body, [format!("shipper {shipper} reserved {reserved}{durable}")]);
+        add_lines(&mut body, self.application.iter().map(ApplicationName::line));
+        add_lines(&mut body, self.types.iter().map(EntryType::line));
+        add_lines(&mut body, fenced.iter().map(|fenced| format!("fenced {fenced}")));
+        add_lines(&mut body, [format!("next generation {} salt {}", next.0, next.1)]);
+        let part = |(part, shared): &(PartName, SharedFile)| shared.line("part", &part.to_string(), None);
+        add_lines(&mut body, self.parts.iter().map(part));
+        let log = |log: &SharedLog| log.shared.line("log", &log.file.to_string(), Some(log.largest));
+        add_lines(&mut body, self.logs.iter().map(log));
+        add_lines(&mut body, [KeptState::Files(self.state.clone())]);
         debug_assert!(body[HEAD_AT as usize..].starts_with(&self.head()), "a shipper finds its own manifest");
         with_checksum(&body)
     }
@@ -332,39 +291,20 @@ impl fmt::Display for SharedManifest {
 /// Parses the lines behind the title.
 fn parse_lines(text: &str) -> Option<SharedManifest> {
     let mut lines = text.lines().peekable();
-    let [store, number, term, attempt] = values(lines.next()?, &["store", "number", "term", "attempt"])?;
+    let [store, number, term, attempt] = values(lines.next()?, "store number term attempt")?;
     let line = lines.next()?;
     let (line, durable) = match line.split_once(" durable ") {
         Some((line, durable)) => (line, Some(parse_epoch(durable)?)),
         None => (line, None),
     };
-    let [shipper, reserved] = values(line, &["shipper", "reserved"])?;
-    let application = match lines.next_if(|line| ApplicationName::is_line(line)) {
-        Some(line) => Some(ApplicationName::parse(line)?),
-        None => None,
-    };
-    let types = types::parse(&mut lines)?;
-    let mut fenced = Vec::new();
-    while let Some(line) = lines.next_if(|line| line.starts_with("fenced ")) {
-        fenced.push(Identity::parse(values(line, &["fenced"])?[0])?);
-    }
-    let [generation, salt] = values(lines.next()?.strip_prefix("next ")?, &["generation", "salt"])?;
+    let [shipper, reserved] = values(line, "shipper reserved")?;
+    let application = next_parsed(&mut lines, ApplicationName::parse);
+    let types = all_parsed(&mut lines, EntryType::parse);
+    let fenced = all_parsed(&mut lines, |line| Identity::parse(line.strip_prefix("fenced ")?));
+    let [generation, salt] = values(lines.next()?.strip_prefix("next ")?, "generation salt")?;
     let next = (number::parse(generation)?, Salt::parse(salt)?);
-    let mut parts = Vec::new();
-    while let Some(line) = lines.next_if(|line| line.starts_with("part ")) {
-        let (line, object_bytes) = parse_pieces(line)?;
-        let [object, bytes, crc] = values(line, &["part", "bytes", "crc"])?;
-        let (name, shared) = parse_file(object, bytes, crc, object_bytes)?;
-        parts.push((PartName::parse_path(name)?, shared));
-    }
-    let mut logs = Vec::new();
-    while let Some(line) = lines.next_if(|line| line.starts_with("log ")) {
-        let (line, object_bytes) = parse_pieces(line)?;
-        let [object, bytes, crc, largest] = values(line, &["log", "bytes", "crc", "largest"])?;
-        let (name, shared) = parse_file(object, bytes, crc, object_bytes)?;
-        let file = SegmentFile::parse_path(name).filter(|file| file.to.is_none())?;
-        logs.push(SharedLog { file, shared, largest: parse_epoch(largest)? });
-    }
+    let parts = all_parsed(&mut lines, parse_part);
+    let logs = all_parsed(&mut lines, parse_log);
     let state = FilesState::parse_next(&mut lines)?;
     let manifest = SharedManifest {
         store: Identity::parse(store)?,
@@ -383,6 +323,21 @@ fn parse_lines(text: &str) -> Option<SharedManifest> {
         state,
     };
     lines.next().is_none().then_some(manifest)
+}
+
+fn parse_part(line: &str) -> Option<(PartName, SharedFile)> {
+    let (line, object_bytes) = parse_pieces(line)?;
+    let [object, bytes, crc] = values(line, "part bytes crc")?;
+    let (name, shared) = parse_file(object, bytes, crc, object_bytes)?;
+    Some((PartName::parse_path(name)?, shared))
+}
+
+fn parse_log(line: &str) -> Option<SharedLog> {
+    let (line, object_bytes) = parse_pieces(line)?;
+    let [object, bytes, crc, largest] = values(line, "log bytes crc largest")?;
+    let (name, shared) = parse_file(object, bytes, crc, object_bytes)?;
+    let file = SegmentFile::parse_path(name).filter(|file| file.to.is_none())?;
+    Some(SharedLog { file, shared, largest: parse_epoch(largest)? })
 }
 
 /// Splits the length of each object from the end of a file's line. The line of a file that is one object has no such

@@ -1,14 +1,12 @@
-//! Grammar of the store's text files: lines of named values, and a checksum as the last line.
+//! Grammar of the store's text files: lines `name value name value ..`, and as the last line `crc32c` with 8 hex
+//! digits.
 //!
-//! ```text
-//! text := title lines "crc32c " 8 hex digits
-//! line := name " " value (" " name " " value)*
-//! ```
 //! Invariant: A text has a single spelling. [`checked_body`] accepts exactly the texts of [`with_checksum`].
 //!
 //! Neighbours: The manifest, the shared manifest, the list of an archive, the marks of folders, the hint and the rates
 //! are texts of this grammar.
 
+use std::fmt::Display;
 use std::iter::Peekable;
 
 use ensile_base::Epoch;
@@ -54,11 +52,29 @@ pub(crate) fn checked_body(text: &str) -> Result<&str, &'static str> {
     if crc == checksum(body) { Ok(body) } else { Err("its checksum is wrong") }
 }
 
-/// Values of a line `name value name value ..`. `None` if the names differ from `names`.
-pub(crate) fn values<'l, const N: usize>(line: &'l str, names: &[&str; N]) -> Option<[&'l str; N]> {
+/// The value of the next line, if `parse` reads the line: the line is taken then. A line that no parser reads stays,
+/// and makes the text unreadable in the end.
+pub(crate) fn next_parsed<T>(lines: &mut Lines<'_>, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+    let parsed = parse(lines.peek()?)?;
+    lines.next();
+    Some(parsed)
+}
+
+/// The values of the next lines, as far as `parse` reads the lines.
+pub(crate) fn all_parsed<T>(lines: &mut Lines<'_>, parse: impl Fn(&str) -> Option<T>) -> Vec<T> {
+    std::iter::from_fn(|| next_parsed(lines, &parse)).collect()
+}
+
+pub(crate) fn add_lines<T: Display>(text: &mut String, values: impl IntoIterator<Item = T>) {
+    debug_assert!(text.ends_with('\n'), "a line stands behind a line");
+    values.into_iter().for_each(|value| *text += &format!("{value}\n"));
+}
+
+/// Values of a line `name value name value ..`. `None` if the names differ from the words of `names`.
+pub(crate) fn values<'l, const N: usize>(line: &'l str, names: &str) -> Option<[&'l str; N]> {
     let words: Vec<&str> = line.split(' ').collect();
     let found = words.chunks_exact(2).map(|pair| pair[0]);
-    if words.len() != 2 * N || !found.eq(names.iter().copied()) {
+    if words.len() != 2 * N || !found.eq(names.split(' ')) {
         return None;
     }
     Some(std::array::from_fn(|at| words[2 * at + 1]))
@@ -74,7 +90,7 @@ pub(crate) fn shown_folder_id(FolderId { inode, born_nanos }: &FolderId) -> Stri
     let born = born_nanos.map_or("none".to_owned(), |born| born.to_string());
     let shown = format!("inode {inode} born {born}");
     debug_assert_eq!(
-        values(&shown, &["inode", "born"]).and_then(|[inode, born]| parse_folder_id(inode, born)),
+        values(&shown, "inode born").and_then(|[inode, born]| parse_folder_id(inode, born)),
         Some(FolderId { inode: *inode, born_nanos: *born_nanos }),
         "the text of a folder reads back"
     );

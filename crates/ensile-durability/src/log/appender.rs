@@ -1,17 +1,11 @@
 //! A worker's access to the log: reserve before binding, append while bound, release (E1).
 //!
-//! The order around a commit: `reserve`, bind, .., `append`, `release`, unbind. L1 and L2 need the append (and its
-//! `note_oldest`) before the unbind. A logger that reads c_w idle then sees the entry, either in a buffer that the
-//! logger can take or as the `oldest` of a buffer that it cannot take. Release comes before unbind: unbinding is the
-//! commit's last step (E1), and an idle worker does not hold its buffer.
-//!
-//! A worker that encodes its entry before the bind may take its buffer after the bind ([`Appender::append_at_once`]):
-//! the exchange that takes the buffer is then the commit's fence as well. L1 and L2 do not depend on the time at which
-//! a worker takes its buffer. E1 does: so nothing waits after the bind. If waiting is due, the worker unbinds and
-//! begins anew with `reserve`.
-//!
-//! A panic between bind and unbind ends the log: the buffer may hold half an entry, and the binding would hold D back
-//! for good ([`Appender::abandon`]). Only an unwinding drops the guard against panics, so the usual path pays nothing.
+//! L1 and L2 need the append (and its `note_oldest`) before the unbind, and E1 the release. A logger that reads c_w
+//! idle then sees the entry, either in a buffer that the logger can take or as the `oldest` of a buffer that it cannot
+//! take. A worker that encodes its entry before the bind may take its buffer after the bind
+//! ([`Appender::append_at_once`]): the exchange that takes the buffer is then the commit's fence. Nothing waits after
+//! the bind. If waiting is due, the worker unbinds and begins anew with `reserve`. A panic between bind and unbind ends
+//! the log ([`Appender::abandon`]).
 //!
 //! Neighbours: a worker of the engine or of objects owns the appender; `buffers` hands the worker's buffer to the
 //! logger, by the worker's slot or by the queue.

@@ -1,11 +1,7 @@
-//! Archiving of closed log files, soon after the close of a file and before its removal.
+//! Archiving of closed log files, soon after the close of a file and before its removal. A checkpointer takes the
+//! steps. A clean close also archives the last file of each log; after a crash the next open does the same.
 //!
-//! A checkpointer takes the steps: neither a commit nor a logger waits for the archive. A clean close also archives the
-//! last file of each log, so that the archive is complete; after a crash the next open does the same.
-//!
-//! Invariants:
-//! - A1: a log's files are archived in their order.
-//! - A failed attempt is repeated after a pause, without limit: the log is kept meanwhile.
+//! Invariants: A1. A failed attempt is repeated after a pause, without limit: the log is kept meanwhile.
 //!
 //! Neighbours: a checkpointer calls the step; `store::archive` copies a file; `removal` archives files before their
 //! removal.

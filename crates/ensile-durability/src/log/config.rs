@@ -18,8 +18,7 @@ use crate::store::{Archiving, Naming, Opening, ShippingOpen};
 
 /// Smallest size of a log file before the next file begins, in bytes: a few blocks.
 const SEGMENT_BYTES_MIN: u64 = 4096;
-const _: () =
-    assert!(SEGMENT_BYTES_MIN >= 4 * OPENING_BYTES as u64, "a file holds more than its opening block");
+const _: () = assert!(SEGMENT_BYTES_MIN >= 4 * OPENING_BYTES as u64, "a file holds further blocks");
 
 /// Configuration of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,10 +114,8 @@ impl LogConfig {
         Ok(())
     }
 
-    /// The boot of the operating system in which a process-safe life begins (B4); `None` for any other life.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Config`] if the boot cannot be read.
+    /// The boot of the operating system in which a process-safe life begins (B4); `None` for any other life. A boot
+    /// that cannot be read is an error of the configuration.
     pub(crate) fn boot(&self, disk: &dyn Disk) -> Result<Option<BootId>, DurabilityError> {
         if !self.process_safe {
             return Ok(None);

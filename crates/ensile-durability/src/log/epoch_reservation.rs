@@ -1,7 +1,5 @@
 //! The log at the end of the reserved epochs. More epochs are reserved in time, and commits are refused if the
-//! reservation fails.
-//!
-//! Invariant: L6: a log that has ended reserves no more epochs.
+//! reservation fails. A log that has ended reserves no more epochs (L6).
 //!
 //! Neighbours: a thread for which no caller waits takes the step; `store::epoch_renewal` writes the manifest;
 //! `shutdown` needs a few epochs at a close.

@@ -1,17 +1,11 @@
 //! Steps of loggers on a waiter's thread. A lone waiter steps the loggers itself, because two hand-overs between
 //! threads cost as much as half a sync. The first waiter of an epoch does the same while a logger's thread works on its
-//! files.
+//! files. A waiter registers before it steps, and is unbound (E1).
 //!
-//! Invariants:
-//! - A waiter registers before it steps, so any other step that makes the waiter's epoch durable also releases the
-//!   waiter.
-//! - E1: a waiting thread is unbound; the thread's own commit does not hold back the claim.
-//! - A lone waiter never waits for a logger's lock, and lets waiting threads have the lock first. If work remains, the
-//!   waiter wakes the loggers, which do the work.
-//! - A panic inside a step ends there: the log is poisoned, and the waiter gets the poison as an error.
+//! Invariants: a lone waiter never waits for a logger's lock, and wakes the loggers if work remains. A panic inside a
+//! step ends there: the log is poisoned, and the waiter gets the poison as an error. A poll of a future never steps.
 //!
 //! Neighbours: `durable_epoch` calls for a waiting thread; `waiters` recognizes a lone waiter; `logger` takes the step.
-//! A poll of a future never steps, because a poll must not sync.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,21 +1,14 @@
 //! A logger takes appended entries from its workers, writes blocks, marks complete epochs, and syncs (SiloR §3.3 to
-//! §3.5).
+//! §3.5). A step calls `encode`, `submit`, `sync_mark` and `finish_submission`. `state_machine` decides; this file
+//! acts.
 //!
-//! A step has four parts. `encode` makes blocks of the appended entries. `submit` writes the blocks to the file.
-//! `sync_mark` syncs the file after a mark. `finish_submission` announces the epochs made durable. `state_machine`
-//! decides; this file acts.
-//!
-//! Invariants:
-//! - L1: `worker_scan` computes the claim of a mark. The queue of full buffers is drained after the scan of the slots.
-//! - L2: the logger takes the part-filled buffers of workers between commits, and of ended workers.
-//! - L3: if any log has an entry, every log writes a mark. Each mark has one sync.
-//! - A failed write or sync poisons the log for good. A write without disk space does not poison the log: the encoded
-//!   blocks are held, and the logger takes nothing from workers until the held blocks are written.
+//! Invariants: L1 to L3. The queue of full buffers is drained after the scan of the slots (L1). A failed write or sync
+//! poisons the log for good. A write without disk space does not: the encoded blocks are held, and the logger takes
+//! nothing from workers until the held blocks are written.
 //!
 //! Neighbours: `buffers` gives entries, `segments` writes blocks, `marks` and `waiters` take the durable epochs.
 
 mod file_rotation;
-mod last_mark;
 mod state_machine;
 
 use std::time::Duration;
@@ -34,7 +27,7 @@ use crate::buffers::{Buffer, BufferQueue, WorkerSlot};
 use crate::panic_guard::OnPanic;
 use crate::store::closed_files::{ClosedFile, ClosedFiles};
 use crate::wake_up::WakeUp;
-use state_machine::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is_hurried};
+use state_machine::{FirstAction, StepBy, Steps, closes_epoch, is_hurried};
 
 /// Sleep of a logger while a strict result waits for a short event: the end of a commit, or the epoch's least length.
 pub(super) const RETRY_WAIT: Duration = Duration::from_micros(50);
@@ -59,7 +52,6 @@ pub enum LoggerStep {
     Stopped,
 }
 
-/// One logger and its workers.
 #[derive(Debug)]
 pub(crate) struct Logger {
     index: usize,
@@ -100,16 +92,12 @@ struct Writer {
     used: Vec<Box<Buffer>>,
 }
 
-/// Outcome of a submission.
 #[derive(Debug)]
 enum Submission {
     /// The disk lacks space for a part. The part stays in memory for a later step.
     Held,
     /// The whole submission is written. A mark in the submission still needs the sync.
-    Written {
-        /// The d of the mark.
-        mark: Option<Epoch>,
-    },
+    Written { mark: Option<Epoch> },
     /// The contents of the disk are unknown.
     Failed(DiskError),
 }
@@ -119,7 +107,7 @@ impl Logger {
         assert_eq!(segments.next_name().logger as usize, index, "each logger writes its own log");
         let open_bytes = AtomicU64::new(segments.file_bytes());
         let next = Mutex::new(NextFilePlan::new(&segments));
-        let writer = Writer { segments, steps: Steps::new(), used: Vec::new() };
+        let writer = Writer { segments, steps: Steps::default(), used: Vec::new() };
         Self {
             index,
             slots: Mutex::new(Vec::new()),
@@ -347,7 +335,7 @@ impl Logger {
             Err(error) => return Submission::Failed(error),
             Ok(()) => None,
         };
-        let after = steps.record_write(bytes, full.is_some());
+        let mark = steps.record_write(bytes, full.is_some());
         if let Some(error) = full {
             log.hold(self.index, &error);
             return Submission::Held;
@@ -360,9 +348,10 @@ impl Logger {
         if !used.is_empty() {
             self.queue.give_back(used.drain(..), segments.blocks());
         }
-        let AfterWrite::Sync(mark) = after else { return Submission::Written { mark: None } };
-        log.marks.advance(self.index, Frontier::Written, mark);
-        Submission::Written { mark: Some(mark) }
+        if let Some(mark) = mark {
+            log.marks.advance(self.index, Frontier::Written, mark);
+        }
+        Submission::Written { mark }
     }
 
     /// Syncs the file if the submission has a mark, and checks the file's name. No other part of a step waits for the
@@ -409,16 +398,17 @@ impl Logger {
             debug_assert!(writer.steps.may_roll(), "all of it is synced");
         }
         let (now, heavy) = (log.clock.nanos(), writer.steps.is_heavy());
-        let last = Steps::end(by, self.is_roll_due(&writer, now));
+        let is_roll_due = self.is_roll_due(&writer, now);
         // Relaxed: a figure.
         self.open_bytes.store(writer.segments.file_bytes(), Ordering::Relaxed);
         self.note_next(&writer.segments, now, heavy);
         drop(writer);
         log.announce();
-        match last {
-            LastAction::Roll if !self.roll(log, now, heavy) => return LoggerStep::Stopped,
-            LastAction::WakeLogger => self.wake(),
-            LastAction::Roll | LastAction::Rest => {}
+        if is_roll_due && by == StepBy::Waiter {
+            // The logger's thread begins the new file: the waiter's result needs only the mark.
+            self.wake();
+        } else if is_roll_due && !self.roll(log, now, heavy) {
+            return LoggerStep::Stopped;
         }
         if by == StepBy::Logger {
             let claim = log.marks.frontier_epoch(self.index, Frontier::Appended);

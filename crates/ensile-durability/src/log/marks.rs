@@ -1,20 +1,14 @@
-//! Progress of every log, and the durable epoch D as the minimum over logs (L1, L3).
-//!
-//! Every logger publishes these epochs here, and any thread can compute D from the epochs:
+//! Progress of every log, and the durable epoch D as the minimum over logs (L1, L3). Every logger publishes here, and
+//! any thread can compute D:
 //! - `high`: no entry of a larger epoch is in the log. `high` rises before the write, and before the appended frontier.
-//! - an epoch for each [`Frontier`]: appended, written, synced.
+//! - an epoch for each [`Frontier`]: in each log synced <= written <= appended, and no frontier goes back.
 //!
 //! Invariants:
-//! - In each log synced <= written <= appended, and no frontier goes back.
-//! - L3: the least synced frontier is durable: recovery finds at least this D.
-//! - L3, epochs without entries: if the largest `high` is at most the least synced frontier, then D is the least
-//!   appended frontier, without any write. Some `high` counts every entry of an epoch up to the least appended
-//!   frontier. So every such entry has an epoch of at most the least synced frontier. Recovery to the least synced
-//!   frontier then gives the same state as all epochs up to the appended frontier. Those epochs get no further entry,
-//!   so the equality stays true. For this the appended frontiers are read before `high`.
+//! - L3: the least synced frontier is durable. If the largest `high` is at most this epoch, then D is the least
+//!   appended frontier, without any write: the epochs between have no entry, and get none. For this the appended
+//!   frontiers are read before `high`.
 //! - K1: a recovery does not find a D that no mark shows. A caller that relies on D after a crash asks for a mark.
-//! - L5: blocks carry the least synced frontier only, never a D reached without a write: recovery could not tell such a
-//!   D from damage.
+//! - L5: blocks carry the least synced frontier only: recovery could not tell a D reached without a write from damage.
 //!
 //! Neighbours: loggers publish progress; checkpoints ask for marks; `waiters` has the announced D.
 

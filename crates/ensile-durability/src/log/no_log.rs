@@ -1,9 +1,6 @@
-//! A log without loggers: pictures make its epochs durable (SIREN §5).
-//!
-//! Invariants:
-//! - N18: D is e_c of the installed picture. D moves only after the manifest that names the picture is durable.
-//! - A waiting result asks for a picture of its epoch by waiting: the checkpoints read the largest awaited epoch. So
-//!   all waiting results share a picture, and a failed picture is tried again.
+//! A log without loggers: pictures make its epochs durable (SIREN §5). D moves only after the manifest that names the
+//! picture is durable (N18). A waiting result asks for a picture of its epoch by waiting, so all waiting results share
+//! a picture, and a failed picture is tried again.
 //!
 //! Neighbours: the checkpoints take pictures and report the outcome; `waiters` has the waiting results.
 
@@ -13,7 +10,6 @@ use ensile_base::Epoch;
 
 use super::marks::Frontier;
 use super::open_log::Log;
-use super::waiters::LogEnd;
 use crate::DurabilityError;
 use crate::wake_up::WakeUp;
 
@@ -77,11 +73,8 @@ impl Log {
         if let Some(end) = self.waiters.how_ended() {
             return end.of_close();
         }
-        let ended = self.epochs.stop();
-        self.store.close_hint(self.marks.of_all(Frontier::Synced), Vec::new(), ended);
-        self.end(LogEnd::Closed);
-        // The next open may need the reserve, and begins without the reserve otherwise.
-        let _ = self.store.reserve().make();
+        self.close_hint(Vec::new());
+        self.end_closed();
         Ok(())
     }
 }

@@ -1,11 +1,8 @@
-//! The removal of log files that a checkpoint covers.
+//! The removal of log files that a checkpoint covers, oldest first, and only of files whose entries all have epochs
+//! below the covered epoch (K1).
 //!
-//! Invariants:
-//! - K1: oldest first, and only files whose entries all have epochs below the covered epoch.
-//! - I3: no removal while a reader holds a lease, up to a stated limit.
-//! - A1: with an archive, a file is removed after the file is in the archive. No limit applies: the log is kept for an
-//!   archive that cannot be written.
-//! - H5: with shipping, a file is removed after its shipping, up to a stated limit.
+//! Invariants: I3: no removal while a reader holds a lease, up to a limit. A1: a file is archived first, without a
+//! limit. H5: a file is shipped first, up to a limit.
 //!
 //! Neighbours: a checkpoint asks for a removal after its installation; `store::leases` and `store::ship_retention`
 //! permit the removal.

@@ -1,13 +1,9 @@
-//! The files of one log. Blocks follow each other, over zeros or in space that is allocated in growing steps. The log
-//! begins the next file at a certain size or age of the file.
-//!
-//! Blocks are encoded first and written in order. If the disk has no space, the encoded blocks stay here. A later
+//! The files of one log. Blocks follow each other, over zeros or in space that is allocated in growing steps. Blocks
+//! are encoded first and written in order. If the disk has no space, the encoded blocks stay here, and a later
 //! [`Segments::flush`] writes them at the same offset.
 //!
-//! Invariants:
-//! - L5: blocks of one log are chained by sequence and checksum across its files.
-//! - L3: a new file begins with a mark. The mark and the file's name are synced before anything else is written to the
-//!   file, and the file before is whole and synced by then.
+//! Invariants: L5. L3: a new file begins with a mark. The mark and the file's name are synced before anything else is
+//! written to the file, and the file before is whole and synced by then.
 //!
 //! Neighbours: `recovery::install_generation` makes the first file of a generation, and `next_file` makes further
 //! files; the logger writes.
@@ -274,7 +270,7 @@ impl Segments {
         }
         assert!(
             !bytes.is_empty() && bytes.len().is_multiple_of(ALIGN_BYTES),
-            "{} bytes of blocks",
+            "{} bytes written",
             bytes.len()
         );
         assert!(end <= self.allocated, "blocks up to {end} in space for {}", self.allocated);
@@ -339,8 +335,8 @@ impl Segments {
             return None;
         }
         let expected = u128::from(self.offset) * u128::from(self.limits.nanos) / u128::from(age);
-        let most =
-            LOG_ZEROED_BYTES_MAX.min(self.limits.bytes).min(ZEROED_GROWTH_MAX * self.zeroed.max(first));
+        let grown = ZEROED_GROWTH_MAX * self.zeroed.max(first);
+        let most = LOG_ZEROED_BYTES_MAX.min(self.limits.bytes).min(grown);
         assert!(first <= most, "{first} zeros at least, {most} at most");
         Some(u64::try_from(expected).unwrap_or(u64::MAX).clamp(first, most))
     }
@@ -348,9 +344,8 @@ impl Segments {
     /// The current file, of a log that gets no more blocks. `None` if the file has no blocks, or blocks wait for space.
     pub(crate) fn as_closed(&self) -> Option<ClosedFile> {
         let is_whole = self.has_blocks() && self.pending.is_empty();
-        let closed =
-            ClosedFile { file: SegmentFile::from(self.name), largest: self.largest, bytes: self.offset };
-        is_whole.then_some(closed)
+        let (file, largest, bytes) = (SegmentFile::from(self.name), self.largest, self.offset);
+        is_whole.then_some(ClosedFile { file, largest, bytes })
     }
 
     pub(crate) fn next_name(&self) -> SegmentName {
@@ -439,10 +434,8 @@ impl UsedFile {
     /// Gives back the file's unused space, and renames the file. The new name is for people and for recovery's verdict:
     /// the name shows that a next file with a synced mark existed. If the disk has no space for the new name, or the
     /// system forbids the rename, the old name stays and is as valid. The cut is not synced: a crash may leave the
-    /// zeros behind the blocks. The zeros mean nothing, and recovery cuts again.
-    ///
-    /// # Errors
-    /// [`DiskError::Removed`] if the file has no name any more.
+    /// zeros behind the blocks. The zeros mean nothing, and recovery cuts again. A file without a name is an error
+    /// ([`DiskError::Removed`]).
     pub(crate) fn close(self, disk: &dyn Disk) -> Result<ClosedFile, DiskError> {
         assert!(self.bytes > OPENING_BYTES as u64, "a file that holds nothing is not closed");
         if self.allocated > self.bytes {

@@ -1,9 +1,6 @@
-//! End of a log. A close makes every appended entry durable, writes the last marks, and gives back unused space. A
-//! failure ends the log at once.
-//!
-//! Invariants:
-//! - L5: the last marks carry the D that the marks before them made durable. The hint is written after the last marks.
-//! - L6: a close needs one more epoch. If no epoch is reserved, the close reserves a few, or fails and says so.
+//! End of a log. A close makes every appended entry durable, writes the last marks, then the hint (L5), and gives back
+//! unused space. A close needs one more epoch: without one it reserves a few, or fails and says so (L6). A failure ends
+//! the log at once.
 //!
 //! Neighbours: the engine and objects close their log; `logger` writes the last marks; `admission` refuses the workers'
 //! entries.
@@ -77,18 +74,16 @@ impl Log {
         let target = self.epochs.now();
         assert!(self.refuses(), "no entry comes while the log is closed");
         while self.durable_epoch() < target {
-            match self.waiters.how_ended() {
-                Some(end) => return end.of_close(),
-                None => {
-                    let advanced = self.step_towards_close();
-                    let is_stuck = advanced == Advance::AtLimit && self.epochs.now() <= target;
-                    if let Some(why) = is_stuck.then(|| self.reserve_for_close()).flatten() {
-                        let durable = self.durable_epoch();
-                        return Err(self.poison(&format!(
-                            "closed without epochs to reserve, durable up to epoch {durable} and not beyond: {why}"
-                        )));
-                    }
-                }
+            if let Some(end) = self.waiters.how_ended() {
+                return end.of_close();
+            }
+            let advanced = self.step_towards_close();
+            let is_stuck = advanced == Advance::AtLimit && self.epochs.now() <= target;
+            if let Some(why) = is_stuck.then(|| self.reserve_for_close()).flatten() {
+                let durable = self.durable_epoch();
+                return Err(self.poison(&format!(
+                    "closed without epochs to reserve, durable up to epoch {durable} and not beyond: {why}"
+                )));
             }
             if let Some(reason) = self.full_reason() {
                 // The space of the reserve file may suffice.
@@ -96,9 +91,9 @@ impl Log {
                     continue;
                 }
                 let durable = self.durable_epoch();
-                let reason =
-                    format!("closed on a full disk, durable up to epoch {durable} and not beyond: {reason}");
-                return Err(self.poison(&reason));
+                return Err(self.poison(&format!(
+                    "closed on a full disk, durable up to epoch {durable} and not beyond: {reason}"
+                )));
             }
         }
         self.loggers.iter().for_each(|logger| logger.end_next(self));
@@ -108,24 +103,30 @@ impl Log {
             logger.write_last_mark(self, false);
         });
         let unsealed = self.loggers.iter().filter(|logger| !logger.write_last_mark(self, true)).count();
-        match self.waiters.how_ended() {
-            Some(end) => end.of_close(),
-            None => {
-                // The hint counts the blocks of each log, so the hint is omitted if a log lacks its last mark.
-                if unsealed == 0 {
-                    assert!(self.marks.of_all(Frontier::Synced) >= target || self.marks.high() <= target);
-                    let blocks: Vec<u64> = self.loggers.iter().map(Logger::blocks).collect();
-                    assert!(blocks.iter().all(|blocks| *blocks > 0), "a log has its opening block");
-                    let ended = self.epochs.stop();
-                    self.store.close_hint(self.marks.of_all(Frontier::Synced), blocks, ended);
-                }
-                self.end(LogEnd::Closed);
-                // The next open may need the reserve file. Without the reserve file, the next open begins as well as
-                // possible.
-                let _ = self.store.reserve().make();
-                Ok(())
-            }
+        if let Some(end) = self.waiters.how_ended() {
+            return end.of_close();
         }
+        // The hint counts the blocks of each log, so the hint is omitted if a log lacks its last mark.
+        if unsealed == 0 {
+            assert!(self.marks.of_all(Frontier::Synced) >= target || self.marks.high() <= target);
+            let blocks: Vec<u64> = self.loggers.iter().map(Logger::blocks).collect();
+            assert!(blocks.iter().all(|blocks| *blocks > 0), "a log has its opening block");
+            self.close_hint(blocks);
+        }
+        self.end_closed();
+        Ok(())
+    }
+
+    /// Stops E, and writes the last hint, with the number of blocks of each log.
+    pub(super) fn close_hint(&self, blocks: Vec<u64>) {
+        let ended = self.epochs.stop();
+        self.store.close_hint(self.marks.of_all(Frontier::Synced), blocks, ended);
+    }
+
+    /// Ends a log whose entries are durable. The next open may need the reserve file, and begins without it otherwise.
+    pub(super) fn end_closed(&self) {
+        self.end(LogEnd::Closed);
+        let _ = self.store.reserve().make();
     }
 
     /// Reason of the log's end after a failed call of the disk. In a removed folder, a call may fail before a sync
@@ -145,13 +146,10 @@ impl Log {
     /// Returns the error of a result that was not durable before.
     pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
         debug_assert!(!reason.is_empty(), "a log is stopped for a reason");
-        self.end(
-            self.removal_error()
-                .map_or_else(|| LogEnd::Poisoned(reason.into()), |removed| LogEnd::from_disk_error(&removed)),
-        );
-        self.waiters
-            .how_ended()
-            .map_or_else(|| DurabilityError::OutcomeUnknown(reason.into()), |end| end.of_result())
+        let removal = self.removal_error().map(|removed| LogEnd::from_disk_error(&removed));
+        self.end(removal.unwrap_or_else(|| LogEnd::Poisoned(reason.into())));
+        let ended = self.waiters.how_ended().map(|end| end.of_result());
+        ended.unwrap_or_else(|| DurabilityError::OutcomeUnknown(reason.into()))
     }
 
     /// True if this thread is in a waker that this log calls. A running close may wait for this thread, so a second

@@ -12,7 +12,7 @@ use ensile_disk::{Disk, DiskError};
 
 use super::config::LogConfig;
 use super::logger::Logger;
-use super::marks::{Frontier, MarkTable};
+use super::marks::MarkTable;
 use super::open_log::Log;
 use super::refusal::Refusal;
 use super::segments::Segments;
@@ -67,11 +67,8 @@ impl Log {
     #[must_use]
     pub fn start(recovered: LogStart, store: &StdArc<OpenStore>) -> StdArc<Self> {
         let LogStart { first_epoch, config, segments, mapped } = recovered;
-        assert_eq!(
-            mapped.len(),
-            if config.process_safe { config.loggers } else { 0 },
-            "B4: each log has its first buffer"
-        );
+        let mapped_logs = if config.process_safe { config.loggers } else { 0 };
+        assert_eq!(mapped.len(), mapped_logs, "B4: each log has its first buffer");
         let mut mapped = mapped.into_iter();
         let mut queue = || mapped.next().map_or_else(BufferQueue::new, MappedStart::into_queue);
         let (clock, durable) = (store.clock().clone(), first_epoch.previous());
@@ -88,7 +85,7 @@ impl Log {
             // A log without loggers has one row for its pictures.
             marks: MarkTable::new(loggers.len().max(1), durable),
             loggers,
-            waiters: Waiters::new(Frontier::Synced, durable),
+            waiters: Waiters::new(durable),
             counters: LogCounters::default(),
             buffer_bytes_max: config.buffer_bytes_max / config.loggers.max(1),
             full_wait_nanos: u64::try_from(config.full_wait.as_nanos()).unwrap_or(u64::MAX),

@@ -1,17 +1,12 @@
 //! The waiters for D, and the announced D.
 //!
 //! Invariants:
-//! - D and the end change under one lock. So no epoch is announced after the log's end, and no waiter registers between
-//!   the two changes and sleeps for ever.
-//! - A commit without a waiting thread or future does not use this module.
-//! - A waiting future or thread has one slot, however often and by whichever task the future is polled. The slot is
-//!   given back when its waiter is dropped.
-//! - Only `expire` removes a slot without an answer: the disk was full for longer than results wait, or a picture has
-//!   failed.
+//! - D and the end change under one lock. So no epoch is announced after the log's end, and no waiter sleeps for ever.
+//! - A waiting future or thread has one slot, however often the future is polled. The drop of the waiter gives the slot
+//!   back. Only `expire` removes a slot without an answer.
 //! - Wakers are cloned, woken and dropped with no lock held, because wakers run foreign code. A panic in a waker ends
-//!   there: the log and the remaining waiters continue.
-//! - A step for log space may run under locks of its caller. The released wakers are kept, and the next thread that
-//!   wakes waiters of this log wakes them.
+//!   there. A step for log space may run under locks of its caller, so the next thread that wakes waiters wakes its
+//!   wakers.
 //!
 //! Neighbours: `durable_epoch` waits for threads and polls for futures; loggers announce D, and read the wanted epoch
 //! to close epochs early.
@@ -25,7 +20,6 @@ use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Thread, current, park, thread_local};
 use ensile_disk::DiskError;
 
-use super::marks::Frontier;
 use crate::DurabilityError;
 use crate::reentrancy::{CallBack, CallBackScope, LogAddress, is_in};
 
@@ -73,10 +67,9 @@ impl LogEnd {
     /// Error of a call that begins after the end.
     pub(crate) fn of_call(&self) -> DurabilityError {
         match self {
-            Self::Removed(what) => DurabilityError::Removed(std::sync::Arc::clone(what)),
-            Self::Fenced(detail) => DurabilityError::Fenced { detail: std::sync::Arc::clone(detail) },
             Self::Closed => DurabilityError::Closed(self.reason()),
             Self::Poisoned(_) => DurabilityError::Stopped(self.reason()),
+            Self::Removed(_) | Self::Fenced(_) => self.of_result(),
         }
     }
 
@@ -99,7 +92,7 @@ struct Waiter {
     since_nanos: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct WaiterList {
     waiting: BTreeMap<WaiterKey, Waiter>,
     next: u64,
@@ -120,11 +113,8 @@ pub(crate) struct Fullness {
     pub(crate) reason: std::sync::Arc<str>,
 }
 
-/// The announced D and the waiters for it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// Frontier that the waiters' epochs must pass: synced.
-    frontier: Frontier,
     durable: AtomicU64,
     wanted: AtomicU64,
     ended: AtomicBool,
@@ -142,39 +132,17 @@ impl WaiterList {
         let first = self.waiting.keys().next();
         debug_assert!(first.is_none_or(|(epoch, _)| *epoch > durable), "{first:?} waits for what is durable");
         debug_assert!(self.end.is_none() || self.waiting.is_empty(), "a waiter of a log that has ended");
-        debug_assert!(
-            self.waiting.keys().all(|(_, number)| *number < self.next),
-            "a number that was not given"
-        );
+        debug_assert!(self.waiting.keys().all(|(_, number)| *number < self.next), "an unknown number");
     }
 }
 
 impl Waiters {
-    /// Creates an empty list of waiters for this frontier; `durable` is the announced epoch.
-    pub(crate) fn new(frontier: Frontier, durable: Epoch) -> Self {
-        Self {
-            frontier,
-            durable: AtomicU64::new(durable.number()),
-            wanted: AtomicU64::new(0),
-            ended: AtomicBool::new(false),
-            expiries: AtomicU64::new(0),
-            list: Mutex::new(WaiterList {
-                waiting: BTreeMap::new(),
-                next: 0,
-                woken_together: 0,
-                end: None,
-                full: "".into(),
-            }),
-            kept: Mutex::new(Vec::new()),
-        }
+    /// Creates an empty list of waiters; `durable` is the announced epoch.
+    pub(crate) fn new(durable: Epoch) -> Self {
+        Self { durable: AtomicU64::new(durable.number()), ..Self::default() }
     }
 
-    /// The frontier of these waiters.
-    pub(crate) fn frontier(&self) -> Frontier {
-        self.frontier
-    }
-
-    /// Last announced epoch of the frontier: D.
+    /// Last announced epoch: D.
     #[inline]
     pub(crate) fn durable(&self) -> Epoch {
         // Acquire: a thread that sees D also sees everything published before the announcement of D (partner:
@@ -194,7 +162,6 @@ impl Waiters {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// The log's end, if the log has ended.
     pub(crate) fn how_ended(&self) -> Option<LogEnd> {
         self.list.lock().end.clone()
     }
@@ -286,7 +253,7 @@ impl Waiters {
         overdue
     }
 
-    /// Expires all waiters after a failure of their frontier, and returns their wakers.
+    /// Expires all waiters after a failure of a picture, and returns their wakers.
     pub(crate) fn expire_all(&self, reason: &std::sync::Arc<str>) -> Vec<Waker> {
         let reason = std::sync::Arc::clone(reason);
         self.expire(&Fullness { now_nanos: 0, since_nanos: 0, wait_nanos: 0, reason })
@@ -423,7 +390,6 @@ impl Waiters {
     }
 }
 
-/// Waker that unparks a thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

@@ -2,8 +2,7 @@
 //!
 //! The order is the invariant. L1: E is read first, then a full fence, then, for each worker, c_w and then that
 //! worker's buffer. The fence is the scanner's half of the Dekker pair with bind .. fence .. epoch load of a commit.
-//! Either the commit reads an epoch at least as large as the scan's E, above any claim made here, or the scan sees the
-//! commit bound.
+//! Either the commit reads an epoch above any claim made here, or the scan sees the commit bound.
 //!
 //! Neighbours: the logger calls the scan in each step, and drains its queue afterwards; `loom_tests` checks the scan;
 //! `buffers` has the slots.

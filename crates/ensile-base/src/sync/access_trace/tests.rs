@@ -1,7 +1,7 @@
 //! The counting door: what it notes, and what it leaves alone.
 
-use super::{Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Mutex, Ordering, Touch, Touched, record};
-use crate::sync::plain_access;
+use super::{Arc, Mutex, Touch, Touched, record};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering, plain_access};
 
 /// Line by line what was touched of `target`, how and how often.
 fn of<T>(target: &T, touched: &[Touched]) -> Vec<(Touch, u64)> {

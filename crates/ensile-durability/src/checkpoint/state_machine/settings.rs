@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::checkpoint::config::Strategy;
 use crate::control::adaptive::AdaptiveThreshold;
-use crate::control::trigger::Policy;
+use crate::control::trigger::Trigger;
 use crate::identity::Identity;
 
 /// Settings that begin checkpoints. An application may change the rules of an open database.
 #[derive(Debug)]
 pub(in crate::checkpoint) struct Rules {
-    pub(in crate::checkpoint) policy: Box<dyn Policy>,
+    pub(in crate::checkpoint) policy: Trigger,
     /// Settings of the adaptive threshold, if the policy uses the load.
     pub(in crate::checkpoint) adaptive: Option<AdaptiveThreshold>,
     pub(in crate::checkpoint) recovery_time: Option<Duration>,

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{DataAmount, LogWork, MeasuredRecovery, RecoveryCosts, RecoveryForecast, RecoveryOutlook, dot};
-use crate::control::trigger::{CheckpointReason, CheckpointVerdict, Policy, Situation, Trigger};
+use crate::control::trigger::{CheckpointReason, CheckpointVerdict, Situation, Trigger};
 
 const SECOND: u64 = 1_000_000_000;
 /// Between two looks.

@@ -1,6 +1,6 @@
 //! When a checkpoint begins: by time, by bytes of log, by demand, and after failures.
 
-use super::{CheckpointReason, CheckpointVerdict, Policy, Situation, Trigger};
+use super::{CheckpointReason, CheckpointVerdict, Situation, Trigger};
 use crate::control::adaptive::{AdaptiveThreshold, ThresholdMeasure, ThresholdReading};
 use crate::control::recovery_time::RecoveryForecast;
 use std::time::Duration;

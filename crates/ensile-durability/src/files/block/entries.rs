@@ -9,6 +9,19 @@ use super::{u32_at, u64_at};
 /// Bytes before an entry's body.
 pub(crate) const ENTRY_FRAME_BYTES: usize = 12;
 
+/// Appends an entry to the bytes of a payload; `body` appends the entry's body. Returns the body's length.
+#[inline]
+pub(crate) fn push_entry(bytes: &mut Vec<u8>, tid: Tid, body: impl FnOnce(&mut Vec<u8>)) -> usize {
+    let at = bytes.len();
+    let mut frame = [0; ENTRY_FRAME_BYTES];
+    frame[..8].copy_from_slice(&tid.bits().to_le_bytes());
+    bytes.extend_from_slice(&frame);
+    body(bytes);
+    let length = bytes.len().checked_sub(at + ENTRY_FRAME_BYTES).expect("the body only adds bytes");
+    bytes[at + 8..at + ENTRY_FRAME_BYTES].copy_from_slice(&(length as u32).to_le_bytes());
+    length
+}
+
 /// Iterator over the entries of a payload, as pairs of TID and body. A broken frame gives `Err`.
 pub(crate) struct FramedEntries<'a> {
     rest: &'a [u8],
@@ -40,20 +53,15 @@ impl<'a> Iterator for FramedEntries<'a> {
             self.rest = &[];
             return Some(Err(BadFrame));
         };
-        debug_assert!(
-            rest.len() + ENTRY_FRAME_BYTES <= self.rest.len(),
-            "each entry takes its frame at least"
-        );
+        debug_assert!(rest.len() + ENTRY_FRAME_BYTES <= self.rest.len(), "each entry takes its frame");
         self.rest = rest;
         let tid = Tid::from_word(bits);
         Some(if tid.bits() == bits { Ok((tid, body)) } else { Err(BadFrame) })
     }
 }
 
-/// Passes each entry of a payload to `take`, and checks that there are `count` entries, as the header says.
-///
-/// # Errors
-/// Detail of the damage of the payload, or the error of `take`.
+/// Passes each entry of a payload to `take`, and checks that there are `count` entries, as the header says. The error
+/// is the detail of the damage, or the error of `take`.
 pub(crate) fn try_for_each<'p>(
     payload: &'p [u8],
     count: u32,

@@ -2,8 +2,8 @@
 //!
 //! Invariant: an extent is a run of units after the unit of the opening block, and holds one block.
 //!
-//! Neighbours: `files::picture` reads and writes page files; `files::manifest::installed_checkpoint` names the
-//! extent of a picture's root.
+//! Neighbours: `files::picture` reads and writes page files; `files::manifest::installed_checkpoint` names the extent
+//! of a picture's root.
 
 use super::block_bytes;
 use crate::number::CHECKPOINTERS_MAX;

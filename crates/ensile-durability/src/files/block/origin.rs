@@ -1,10 +1,6 @@
-//! Payload of the opening block: the file's database, its salt, and the kind of its entries.
-//!
-//! Invariants:
-//! - I1: the payload names the database. A copied file has the same payload, so the payload does not distinguish a copy
-//!   from the original.
-//! - The opening block is synced before anything is written behind the block. A longer file with an unreadable opening
-//!   block is damaged or another database's.
+//! Payload of the opening block: the file's database (I1), its salt, and the kind of its entries. The opening block is
+//! synced before anything is written behind the block. A longer file with an unreadable opening block is damaged or
+//! another database's.
 //!
 //! Neighbours: `log::segments`, `files::checkpoint::writer` and `checkpoint::picture` write the block, backups and
 //! take-overs copy the block, and [`super::scan`] reads the block.
@@ -18,17 +14,12 @@ use super::{
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
 
-/// Bytes of the payload.
 const ORIGIN_BYTES: usize = 48;
-/// Bytes of a whole opening block.
 pub(crate) const OPENING_BYTES: usize = block_bytes(ORIGIN_BYTES);
 const _: () = assert!(OPENING_BYTES == 128, "as the format says");
 
 /// Writes the next bytes of a copied file, for a backup or a take-over. As the original writer did, the call syncs the
 /// opening block before it writes anything behind the block: so a short copy names its database.
-///
-/// # Errors
-/// The disk's.
 pub(crate) fn write_copied(to: &dyn DiskFile, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
     let (first, rest) = bytes.split_at(if offset == 0 { bytes.len().min(OPENING_BYTES) } else { 0 });
     if !first.is_empty() {
@@ -44,18 +35,15 @@ pub(crate) fn write_copied(to: &dyn DiskFile, bytes: &[u8], offset: u64) -> Resu
 /// Common fields of the files of one generation's logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// Identity of the database.
     pub(crate) identity: Identity,
     /// Start value of the header checksums of all blocks except the opening block.
     pub(crate) salt: Salt,
-    /// Kind of the entries.
     pub(crate) entries: EntryKind,
 }
 
 /// Place of a file in its checkpoint; zeros for a log file and for a page file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartPlace {
-    /// Number of the checkpoint.
     pub(crate) checkpoint: u64,
     pub(crate) file: u32,
 }

@@ -141,14 +141,8 @@ pub(crate) struct Scanner {
 
 impl Scanner {
     pub(crate) fn new(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
-        Ok(Self {
-            length: file.len()?,
-            file,
-            window: Vec::new(),
-            window_at: 0,
-            ahead: WINDOW_BYTES,
-            is_sequential: false,
-        })
+        let (length, window) = (file.len()?, Vec::new());
+        Ok(Self { file, length, window, window_at: 0, ahead: WINDOW_BYTES, is_sequential: false })
     }
 
     /// Scanner of a file's first bytes, as if the file ended at `until`.

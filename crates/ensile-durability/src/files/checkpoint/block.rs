@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ensile_base::sync::{AtomicBool, Ordering};
 
-use crate::files::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
+use crate::files::block::entries::{ENTRY_FRAME_BYTES, FramedEntries, push_entry};
 use crate::files::block::{ALIGN_BYTES, HEADER_BYTES, align_up};
 
 /// Most bytes of a block's payload, unless a single entry is larger.
@@ -111,17 +111,11 @@ impl CheckpointBlock {
     /// Adds an entry after a successful [`CheckpointBlock::has_room`]; `body` appends the entry's body.
     #[inline]
     pub fn push(&mut self, tid: Tid, body: impl FnOnce(&mut Vec<u8>)) {
-        let at = self.bytes.len();
-        let mut frame = [0; ENTRY_FRAME_BYTES];
-        frame[..8].copy_from_slice(&tid.bits().to_le_bytes());
-        self.bytes.extend_from_slice(&frame);
-        body(&mut self.bytes);
-        let body = self.bytes.len().checked_sub(at + ENTRY_FRAME_BYTES).expect("the body only adds bytes");
+        push_entry(&mut self.bytes, tid, body);
         debug_assert!(
             self.is_large || self.bytes.len() <= HEADER_BYTES + BLOCK_BYTES_MAX,
             "room was asked for"
         );
-        self.bytes[at + 8..at + ENTRY_FRAME_BYTES].copy_from_slice(&(body as u32).to_le_bytes());
         self.entries += 1;
     }
 

@@ -1,9 +1,8 @@
 //! The end block of a checkpoint's file, the seal over the checkpoint's files, and the limit of unwritten bytes that
 //! the writers of checkpoint files and page files share.
 //!
-//! Invariants:
-//! - Blocks are chained, so an end block's header checksum vouches for the whole file, and the seal for every file.
-//! - A file without an end block is cut: truncation at any byte is detected.
+//! Invariants: blocks are chained, so an end block's header checksum vouches for the whole file, and the seal for every
+//! file. A file without an end block is cut.
 //!
 //! Neighbours: `writer` ends files; `reader` compares the totals, and recovery's load compares the seal with the
 //! manifest's seal.

@@ -8,7 +8,7 @@
 use ensile_base::Tid;
 use ensile_base::limits::KEEP_BYTES_MAX;
 
-use crate::files::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
+use crate::files::block::entries::{ENTRY_FRAME_BYTES, FramedEntries, push_entry};
 
 /// The entries of a page, in key order.
 ///
@@ -39,14 +39,8 @@ impl PageContents {
     /// Adds an entry; `body` appends the entry's body.
     #[inline]
     pub fn push(&mut self, tid: Tid, body: impl FnOnce(&mut Vec<u8>)) {
-        let at = self.bytes.len();
-        let mut frame = [0; ENTRY_FRAME_BYTES];
-        frame[..8].copy_from_slice(&tid.bits().to_le_bytes());
-        self.bytes.extend_from_slice(&frame);
-        body(&mut self.bytes);
-        let body = self.bytes.len().checked_sub(at + ENTRY_FRAME_BYTES).expect("the body only adds bytes");
+        let body = push_entry(&mut self.bytes, tid, body);
         assert!(body <= u32::MAX as usize, "an entry's length is half a word");
-        self.bytes[at + 8..at + ENTRY_FRAME_BYTES].copy_from_slice(&(body as u32).to_le_bytes());
         self.entries += 1;
     }
 
@@ -69,10 +63,7 @@ impl PageContents {
 
     /// The entries, each with TID and body.
     pub fn iter(&self) -> impl Iterator<Item = (Tid, &[u8])> {
-        debug_assert!(
-            self.bytes.len() >= self.entries as usize * ENTRY_FRAME_BYTES,
-            "each entry has its frame"
-        );
+        debug_assert!(self.bytes.len() >= self.entries as usize * ENTRY_FRAME_BYTES, "entries have frames");
         FramedEntries::new(&self.bytes).map(|entry| entry.expect("what was pushed is framed"))
     }
 

@@ -1,9 +1,6 @@
-//! Reader of a checkpoint file, block by block, with every check that the format allows.
-//!
-//! Invariants:
-//! - No entry of a block is handed out before header, place, chain and payload are checked. The file counts as a whole
-//!   only once its end block agrees with the blocks read, and no byte follows the end block.
-//! - An installed checkpoint's files were synced before the installation: any fault in such a file is damage.
+//! Reader of a checkpoint file, block by block, with every check that the format allows. The file counts as a whole
+//! only once its end block agrees with the blocks read, and no byte follows. An installed checkpoint's files were
+//! synced before the installation: any fault in such a file is damage.
 //!
 //! Neighbours: `files::block` has the grammar, and reads blocks. Recovery and the tools that check a folder load
 //! checkpoints with this reader.
@@ -12,6 +9,7 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use super::end_block::Totals;
+use crate::error::unless_missing;
 use crate::files::block::entries::ENTRY_FRAME_BYTES;
 use crate::files::block::origin::{OPENING_BYTES, Opened, PartPlace};
 use crate::files::block::scan::{At, ChainPlace, Scanner};
@@ -58,10 +56,7 @@ pub(crate) struct CheckpointRows<'r> {
 }
 
 impl<'r> CheckpointRows<'r> {
-    /// The entries, TID and body each.
-    ///
-    /// # Errors
-    /// The fault of the block, or an epoch that no entry of this checkpoint can have (K1).
+    /// The entries, TID and body each. An epoch that no entry of this checkpoint can have is an error too (K1).
     pub(crate) fn entries(&self) -> Result<Vec<Entry<'r>>, &'static str> {
         let mut batch = Vec::with_capacity(self.count as usize);
         entries::try_for_each(self.payload, self.count, |tid, body| {
@@ -76,10 +71,7 @@ impl<'r> CheckpointRows<'r> {
 }
 
 impl PartReader {
-    /// Opens a file of an installed checkpoint.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] if the file is missing.
+    /// Opens a file of an installed checkpoint. A missing file is damage.
     pub(crate) fn open(
         disk: &dyn Disk,
         part: PartName,
@@ -87,19 +79,11 @@ impl PartReader {
     ) -> Result<Self, DurabilityError> {
         let files = &of.files;
         assert!(part.checkpoint == files.number, "{part} is of another checkpoint");
-        assert!(
-            part.checkpointer < files.checkpointers && part.file < files.files,
-            "{part} is none of its files"
-        );
+        assert!(part.checkpointer < files.checkpointers && part.file < files.files, "{part} is not of it");
         let name = part.to_string();
-        let file = match disk.open_to_read(&name) {
-            Ok(file) => file,
-            Err(error) if error.is_not_found() => {
-                let detail = "a file of the installed checkpoint is missing";
-                return Err(DurabilityError::damaged_file(&name, 0, detail));
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let missing = "a file of the installed checkpoint is missing";
+        let file = unless_missing(disk.open_to_read(&name))?;
+        let file = file.ok_or_else(|| DurabilityError::damaged_file(&name, 0, missing))?;
         Ok(Self {
             scanner: Scanner::sequential(file)?,
             part,

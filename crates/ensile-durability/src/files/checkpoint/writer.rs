@@ -1,10 +1,8 @@
 //! Writer of the files of one checkpointer in one checkpoint: blocks go to the files in turn, files are synced as they
 //! grow, and end with their totals.
 //!
-//! Invariants:
-//! - I1: a file's opening block is synced before a further block is written.
-//! - After [`PartWriter::end`] every byte and every name of these files is on stable storage (K1: installed checkpoints
-//!   are whole).
+//! Invariants: I1: the opening block is synced first. K1: after [`PartWriter::end`] every byte and every name of these
+//! files is on stable storage.
 //!
 //! Neighbours: `file_set_writer` hands over full blocks; `crate::files::block` has the grammar; `reader` reads the
 //! files.
@@ -21,6 +19,7 @@ use crate::files::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::files::block::{BlockKind, HEADER_BYTES, Header, Salt, align_up};
 use crate::files::checkpoint::block::CheckpointBlock;
 use crate::files::checkpoint::end_block::GIVEN_AT_ONCE;
+use crate::files::create_synced;
 use crate::files::names::{PartName, checkpoint_folder};
 use crate::recoverable::EntryKind;
 
@@ -58,7 +57,6 @@ pub(crate) struct PartWriter {
     sync_bytes: u64,
 }
 
-/// Shape of a checkpointer's part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PartShape {
     pub(crate) files: u32,
@@ -195,11 +193,8 @@ impl PartFile {
         let header = Header::new(BlockKind::CheckpointOpening, name.checkpointer, generation);
         let place = PartPlace { checkpoint: name.checkpoint, file: name.file };
         let (block, previous_crc) = origin.encode(Header { epoch_max: low, ..header }, place);
-        let file = disk.create(&name.to_string())?;
-        file.write_at(&block, 0)?;
-        file.sync_all()?;
         Ok(Self {
-            file,
+            file: create_synced(&**disk, &name.to_string(), &block)?,
             name,
             offset: OPENING_BYTES as u64,
             behind: 0,
@@ -222,11 +217,7 @@ impl PartFile {
     fn write(&mut self, header: &Header, block: &mut [u8]) -> Result<u64, DiskError> {
         self.previous_crc = header.encode(block, self.salt);
         assert_eq!(block.len(), header.block_bytes());
-        assert_eq!(
-            (header.sequence, header.owner),
-            (self.sequence, self.name.checkpointer),
-            "blocks are chained"
-        );
+        assert_eq!((header.sequence, header.owner), (self.sequence, self.name.checkpointer), "a chain");
         self.file.write_at(block, self.offset)?;
         self.sequence += 1;
         self.offset += block.len() as u64;

@@ -1,15 +1,9 @@
-//! One log file, read alone: the end of its chain of blocks, and the bytes behind that end (L5).
+//! One log file, read alone: the end of its chain of blocks, and the bytes behind that end. Headers are chained, so a
+//! walk over the headers finds the end. The walk checks a payload only if no later header of the log shows that the
+//! payload was synced. Replay checks the remaining payloads.
 //!
-//! Headers are chained, so a walk over the headers finds the end. The walk checks a payload only if no later header of
-//! the log shows that the payload was synced. Replay checks the remaining payloads.
-//!
-//! Invariants:
-//! - L5: a block belongs to the chain if the block follows by sequence and checksum from the opening block of the file.
-//! - L5: remainders of entries may stand behind the gap. Recovery believes only blocks with the log's salt.
-//! - L5: a data block repeats the log's last synced mark, so a chain that ends below that mark is damaged and not torn.
-//! - L7: if the log's salt proves a block to be this log's, and the block's kind is unknown, the block is a newer
-//!   version's: an error.
-//! - L4: `seen` is the largest epoch in the log's blocks in this file, also behind the gap and in torn blocks.
+//! Invariants: L4, L5, L7. Recovery believes only blocks with the log's salt. A data block repeats the log's last
+//! synced mark, so a chain that ends below that mark is damaged and not torn.
 //!
 //! Neighbours: any thread reads any file; `chain` puts the files of a log together.
 
@@ -93,7 +87,7 @@ impl FileOpening {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct FileChain {
     pub(crate) file: SegmentFile,
     /// Opening block; `None` if no block shows that the file belongs to the log.
@@ -127,28 +121,6 @@ pub(crate) struct FileChain {
 }
 
 impl FileChain {
-    fn empty(file: SegmentFile, detail: &'static str) -> Self {
-        Self {
-            file,
-            opening: None,
-            not_opened: None,
-            identity: None,
-            next_sequence: 0,
-            crc: 0,
-            mark: Epoch::ZERO,
-            largest: Epoch::ZERO,
-            published: Epoch::ZERO,
-            seen: Epoch::ZERO,
-            shown: Epoch::ZERO,
-            runs: Vec::new(),
-            end: 0,
-            detail,
-            tail: Tail::default(),
-            has_blocks_behind: false,
-            synced_to: 0,
-        }
-    }
-
     pub(crate) fn epochs(&self) -> Option<(Epoch, Epoch)> {
         self.runs.iter().fold(None, |range, run| Some(widen_range(range, run.epoch_min, run.epoch_max)))
     }
@@ -197,7 +169,7 @@ impl FileChain {
         };
         let (salt, mark) = (origin.salt, header.mark);
         let opening = Some(FileOpening::from_header(&header, origin));
-        let chain = Self { identity: Some(origin.identity), opening, ..Self::empty(file, "") };
+        let chain = Self { file, identity: Some(origin.identity), opening, ..Self::default() };
         let proven = proven(salt)?;
         let (open, place) = (VecDeque::new(), ChainPlace::after_block(&header, crc));
         let mut walk = HeaderWalk { chain, salt, open, place, mark, contradiction: None };
@@ -221,7 +193,7 @@ impl FileChain {
             Err(why) => (why.detail(), None, Some(why)),
         };
         let tail = Tail { bytes: scanner.used_to(0)?, epochs: None };
-        Ok(Self { identity, not_opened, tail, ..Self::empty(file, detail) })
+        Ok(Self { file, identity, not_opened, tail, detail, ..Self::default() })
     }
 
     /// Looks for blocks with this salt in a file without its first block. Fills in the tail, and the seen epochs.

@@ -1,12 +1,8 @@
-//! The next file of a log, made ahead of time: named, filled with zeros and synced, without a block.
+//! The next file of a log, made ahead of time: named, filled with zeros and synced, without a block. A sync of blocks
+//! over zeros writes only the blocks. If the space is only allocated, or the file grows, the file system also records
+//! the state of the space at each sync. Old files are not reused, because a recovery would believe their blocks.
 //!
-//! A sync of blocks over zeros writes only the blocks. If the space is only allocated, or the file grows, the file
-//! system also records the state of the space at each sync. Old files are not reused, because a recovery would believe
-//! their blocks.
-//!
-//! Invariants:
-//! - L3: name and zeros are synced before the file gets its opening mark, and the mark before anything behind it.
-//! - A file without an opening mark is unfinished: recovery finds nothing in the file, and removes the file.
+//! Invariants: L3. Recovery removes a file without an opening mark.
 //!
 //! Neighbours: `logger::file_rotation` makes the file outside the lock for which waiters wait; `segments` continues in
 //! the file.
@@ -38,7 +34,6 @@ pub(crate) struct NextFile {
     is_settled: bool,
 }
 
-/// Fills the file with zeros from `from` to `to`.
 pub(crate) fn write_zeros(file: &dyn DiskFile, mut from: u64, to: u64) -> Result<(), DiskError> {
     assert!(from <= to, "zeros from {from} to {to}");
     let zeros = vec![0; ZEROS_BYTES.min(to.saturating_sub(from) as usize)];

@@ -1,13 +1,7 @@
 //! Name of an application in the manifest: the owner of the folder, in the words of the application
 //! (`docs/internals/formats/manifest.md`).
 //!
-//! ```text
-//! application prices, partition 0 of 4
-//! ```
-//! Invariants:
-//! - I5: A folder with a name is opened for this name only, and not without a name. A folder without a name gets the
-//!   name of the open, with the manifest of the open. Every later manifest and every copy keeps the name.
-//! - A name has a single spelling of printable characters.
+//! Invariants: I5. A name has a single spelling of printable characters.
 //!
 //! Neighbours: `manifest` has the line. `naming` compares the name at an open. `application_rename` changes the name.
 
@@ -49,10 +43,6 @@ impl ApplicationName {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with(WORD)
     }
 
     /// Reads the line that [`line`](Self::line) writes.

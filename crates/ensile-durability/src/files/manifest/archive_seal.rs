@@ -1,14 +1,7 @@
 //! Seal of an archive in the manifest: the generations that had ended in `ARCHIVE` when the manifest was written
-//! (`docs/internals/formats/manifest.md`).
+//! (`docs/internals/formats/manifest.md`, line `archived`).
 //!
-//! ```text
-//! archived 2 seal 5e6f7a8b
-//! ```
-//! Invariants:
-//! - A2: `ARCHIVE` has at least the ended generations of the seal. `ARCHIVE` is written first, so a crash between the
-//!   two writes leaves a newer `ARCHIVE`. An `ARCHIVE` with fewer ended generations was put back to an older state.
-//! - The line of an ended generation never changes its text or its place. A checksum over the first lines therefore
-//!   identifies the ended generations.
+//! Invariants: A2. `ARCHIVE` is written first, so a crash between the two writes leaves a newer `ARCHIVE`.
 //!
 //! Neighbours: `list` has the lines. The keeper of the manifest writes the seal, and `archive` compares the seal.
 
@@ -28,14 +21,9 @@ pub(crate) struct ArchiveSeal {
 }
 
 impl ArchiveSeal {
-    /// True if this line of a manifest is the line of a seal.
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with("archived ")
-    }
-
     /// Reads the line that `Display` writes.
     pub(crate) fn parse(line: &str) -> Option<Self> {
-        let [ended, crc] = values(line, &["archived", "seal"])?;
+        let [ended, crc] = values(line, "archived seal")?;
         Some(Self { ended: number::parse(ended)?, crc: u32::from_str_radix(crc, 16).ok()? })
     }
 }
@@ -70,9 +58,6 @@ impl ArchiveList {
     }
 
     /// Checks that this list has the ended generations of the list with this seal (A2).
-    ///
-    /// # Errors
-    /// Reason of the mismatch.
     pub(crate) fn check(&self, remembered: ArchiveSeal) -> Result<(), String> {
         let has = self.ended_count();
         let is_newer = usize::try_from(remembered.ended).is_ok_and(|ended| ended <= has);

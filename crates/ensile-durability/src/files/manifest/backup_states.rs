@@ -1,24 +1,9 @@
-//! Older states of a backup, and the log files of each state (`docs/internals/formats/manifest.md`).
+//! Older states of a backup, and the log files of each state (`docs/internals/formats/manifest.md`, lines
+//! `kept epoch`). A state of files is a checkpoint and its generations; the last generation has no log, and the
+//! generation before is closed at the state's epoch. A picture without a log is a state too.
 //!
-//! ```text
-//! kept epoch 63
-//! checkpoint 7 generation 3 low 61 high 62 ..
-//! generation 3 first 61 .. durable 63 files 0-5:4096,3-7:128
-//! generation 4 first 64 .. logs 0 ..
-//! ```
-//! A state of files is a checkpoint and its generations, in lines of a manifest. The state is a whole database, also
-//! without the other states. The last generation of a state has no log, and the generation before the last is closed at
-//! the state's epoch. States of one database share files. The logs of a later state begin behind the epochs that its
-//! checkpoint covers, and have more bytes of the file in which an earlier state ends. So a state lists the first and
-//! the last file of each log, and the bytes of the last file. If the checkpoint is a picture, the state has the log
-//! behind the picture. A picture without a log is a state too.
-//!
-//! Invariants:
-//! - N21: a file outside the span of its log belongs to no log of the state. In the last file, only the bytes of the
-//!   span belong to the state.
-//! - A5: a state offers an earlier epoch only if the epoch was durable in its life, and is not below e_h of the state's
-//!   checkpoint.
-//! - N16: no two states of a backup have the same epoch, and all pictures of a backup stand in one page file.
+//! Invariants: A5, N16 and N21. Logs of states share files, so a state lists the first and last file of each log, and
+//! the bytes of the last file.
 //!
 //! Neighbours: `manifest` has the lines; `crate::backup` writes the lines; `recovery::log_files` omits the files
 //! outside a span.
@@ -29,7 +14,7 @@ use ensile_base::Epoch;
 
 use super::generation::Generation;
 use super::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
-use crate::files::text::{Lines, parse_epoch, values};
+use crate::files::text::{Lines, all_parsed, parse_epoch};
 
 /// A state of files, in the terms of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +27,9 @@ pub(crate) struct FilesState {
 impl FilesState {
     /// Parses the next lines, which begin with the line of the state's epoch.
     pub(crate) fn parse_next(lines: &mut Lines<'_>) -> Option<Self> {
-        let epoch = KeptState::parse_line(lines.next()?)?;
+        let epoch = parse_epoch(lines.next()?.strip_prefix("kept epoch ")?)?;
         let checkpoint = InstalledCheckpoint::parse_next(lines)?;
-        let state = Self { checkpoint, generations: Generation::parse_next(lines)? };
+        let state = Self { checkpoint, generations: all_parsed(lines, Generation::parse) };
         Some(state).filter(|state| state.epoch() == epoch)
     }
 
@@ -98,8 +83,7 @@ impl FilesState {
             debug_assert_eq!(back.epoch(), epoch, "A5: the state ends there");
             return Some(back);
         }
-        let mut generations: Vec<Generation> =
-            lives.iter().filter(|life| life.first <= epoch).cloned().collect();
+        let mut generations: Vec<_> = lives.iter().filter(|life| life.first <= epoch).cloned().collect();
         let last = generations.last_mut()?;
         last.durable = Some(epoch);
         let number = last.number + 1;
@@ -119,7 +103,6 @@ impl FilesState {
     }
 }
 
-/// A state of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeptState {
     /// A picture without a log, in the page file of the backup.
@@ -149,16 +132,6 @@ impl KeptState {
             Self::Picture(_) => None,
             Self::Files(state) => Some(state),
         }
-    }
-
-    /// True if this line of the manifest begins a state of files.
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with("kept ")
-    }
-
-    /// Parses the epoch in the first line of a state of files.
-    fn parse_line(line: &str) -> Option<Epoch> {
-        parse_epoch(values(line.strip_prefix("kept ")?, &["epoch"])?[0])
     }
 
     /// Merges pictures and states of files by epoch. Both inputs and the result have the newest state first.

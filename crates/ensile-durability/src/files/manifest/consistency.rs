@@ -1,6 +1,5 @@
-//! Consistency of a manifest's contents. A manifest that is not whole is neither read nor written.
-//!
-//! Invariants: I1, I2, L4, L6, K1, N16, N18, N23 and B4, as [`super`] states them.
+//! Consistency of a manifest's contents: I1, I2, L4, L6, K1, N16, N18, N23 and B4. A manifest that is not whole is
+//! neither read nor written.
 //!
 //! Neighbours: [`super::text_form`] and [`super::file`] check manifests; the shared manifest checks its state.
 
@@ -9,6 +8,7 @@ use ensile_disk::FolderId;
 
 use super::contents::{Making, Manifest};
 use crate::files::manifest::backup_states::{FilesState, KeptState};
+use crate::files::manifest::generation;
 use crate::files::manifest::types::are_in_order;
 use crate::files::names::MAIN;
 use crate::identity::Identity;
@@ -17,18 +17,11 @@ impl Manifest {
     /// True if the manifest has a main folder (I1), a valid state (I2), ordered generations (L4), reserved epochs (L6),
     /// and a checkpoint that fits the generations (K1).
     pub(super) fn is_whole(&self) -> bool {
-        let pairs = self.generations.windows(2).all(|pair| {
-            pair[0].durable.is_some_and(|durable| durable < pair[1].first) && pair[0].number < pair[1].number
-        });
         let own = self.generations.iter().all(|generation| {
-            let is_numbered = generation.number > 0 && generation.first > Epoch::ZERO;
             let has_files = generation.logs > 0 || generation.durable.is_none();
             let spans = &generation.spans;
             let has_spans = generation.durable.is_some() && spans.len() == generation.logs as usize;
-            is_numbered
-                && has_files
-                && (spans.is_empty() || has_spans)
-                && generation.durable.is_none_or(|durable| durable.next() >= generation.first)
+            generation.first > Epoch::ZERO && has_files && (spans.is_empty() || has_spans)
         });
         let is_open = self.generations.last().is_some_and(|last| last.durable.is_none());
         let state = self.reserved > Epoch::ZERO
@@ -41,7 +34,7 @@ impl Manifest {
         let checkpoint = self.checkpoint.as_ref().is_none_or(|checkpoint| {
             checkpoint.is_whole() && self.generations.iter().all(|generation| generation.fits(checkpoint))
         });
-        pairs
+        generation::are_in_order(&self.generations)
             && own
             && state
             && reserved
@@ -64,8 +57,7 @@ impl Manifest {
     /// True if the lineage ends at or before the last generation, and agrees with each listed generation (N23). A
     /// backup's generations are not compared, because they may describe only the folder.
     fn has_lineage_whole(&self) -> bool {
-        let is_same =
-            self.is_of_backup() || self.generations.iter().all(|listed| self.lineage.agrees(listed));
+        let is_same = self.is_of_backup() || self.generations.iter().all(|life| self.lineage.agrees(life));
         is_same && self.lineage.newest() <= self.generations.last().map_or(0, |last| last.number)
     }
 

@@ -1,9 +1,4 @@
-//! Contents of a manifest: owner of the folder, checkpoint, generations, and older states of a backup.
-//!
-//! Invariants:
-//! - I1: [`Manifest::check_ours`] permits the files of this database, of its parent, and of the ancestors.
-//! - N23: [`Manifest::lives`] has the listed generations, and the generations that have left the list.
-//! - N24: a manifest in state `Creating` names the copy that is to be made in the folder.
+//! Contents of a manifest: owner of the folder (I1), checkpoint, generations (N23), and older states of a backup.
 //!
 //! Neighbours: [`super::consistency`] judges the contents, and [`super::text_form`] has their text.
 
@@ -144,14 +139,10 @@ impl Manifest {
     }
 
     /// Checks that the folder has no unfinished copy (N24).
-    ///
-    /// # Errors
-    /// [`DurabilityError::Unfinished`].
     pub(crate) fn check_no_copy(&self, disk: &dyn Disk) -> Result<(), DurabilityError> {
         self.unfinished_copy().map_or(Ok(()), |unfinished| Err(unfinished.into_error(disk)?))
     }
 
-    /// True if the manifest lists the generation of this number.
     pub(crate) fn lists(&self, generation: u64) -> bool {
         self.generations.iter().any(|listed| listed.number == generation)
     }
@@ -259,18 +250,12 @@ impl Manifest {
         if before.state == Making::Created {
             let known = self.databases();
             self.ancestors.extend(before.databases().difference(&known));
-            debug_assert!(
-                before.databases().is_subset(&self.databases()),
-                "I1: files of {before:?} stay known"
-            );
+            debug_assert!(before.databases().is_subset(&self.databases()), "I1: files of {before:?} stay");
         }
     }
 
     /// Checks that a file of the database `found` may be removed or read here (I1). The file may be older than the
     /// adoption of this copy.
-    ///
-    /// # Errors
-    /// [`DurabilityError::NotOurs`].
     pub(crate) fn check_ours(&self, file: &str, found: Identity) -> Result<(), DurabilityError> {
         if self.databases().contains(&found) {
             return Ok(());

@@ -1,15 +1,8 @@
-//! Marker in the manifest of a folder whose copy has not ended: a backup, a restore or a take-over. An unfinished empty
-//! database has no marker (`docs/internals/formats/manifest.md`).
+//! Marker in the manifest of a folder whose copy has not ended: a backup, a restore or a take-over
+//! (`docs/internals/formats/manifest.md`, lines `unfinished` and `ships to`).
 //!
-//! ```text
-//! unfinished backup of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
-//! unfinished restore of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
-//! ```
-//! The line of a take-over is `ships to`.
-//!
-//! Invariants:
-//! - N24, H7: The first manifest of a folder that gets a copy has the line. No open makes a database of such a folder,
-//!   and only a run of the named copy may continue in the folder. The manifest that completes the copy lacks the line.
+//! Invariants: N24 and H7. No open makes a database of a folder with the marker, and only a run of the named copy may
+//! continue in the folder.
 //!
 //! Neighbours: `manifest` has the line, and names the copy under way. `open` refuses a folder with the line.
 //! `crate::backup`, `recovery::archive` and `shipping::take_over` name their copies.
@@ -17,7 +10,6 @@
 use std::fmt;
 
 use crate::DurabilityError;
-use crate::files::text::values;
 use crate::identity::Identity;
 use ensile_disk::Disk;
 
@@ -45,18 +37,13 @@ pub(crate) enum UnfinishedCopy {
 }
 
 impl UnfinishedCopy {
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with(WORD)
-    }
-
     /// Reads the line that `Display` writes for a backup or a restore.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let line = line.strip_prefix(WORD)?;
-        if let Some([of]) = line.strip_prefix("backup ").and_then(|rest| values(rest, &["of"])) {
+        if let Some(of) = line.strip_prefix("backup of ") {
             return Some(Self::Backup { of: Identity::parse(of)? });
         }
-        let [of] = values(line.strip_prefix("restore ")?, &["of"])?;
-        Some(Self::Restore { of: Identity::parse(of)? })
+        Some(Self::Restore { of: Identity::parse(line.strip_prefix("restore of ")?)? })
     }
 
     /// Error for a caller that needs a folder without an unfinished copy.

@@ -1,8 +1,5 @@
-//! File of the manifest: reading, and replacement as a whole.
-//!
-//! Invariants:
-//! - A write replaces the whole manifest: write a new file, sync, rename, sync the folder.
-//! - A manifest that [`Manifest::read`] would refuse is not written.
+//! File of the manifest: reading, and replacement as a whole. A manifest that [`Manifest::read`] would refuse is not
+//! written.
 //!
 //! Neighbours: [`super::keeper`] writes the manifest; every part of the store reads the manifest.
 
@@ -13,6 +10,7 @@ use ensile_disk::{Disk, DiskError, Operation};
 use super::contents::{Making, Manifest};
 use super::text_form::Unusable;
 use crate::DurabilityError;
+use crate::files::create_synced;
 use crate::files::names::{MANIFEST, MANIFEST_NEW};
 use crate::files::text;
 
@@ -70,12 +68,7 @@ impl Manifest {
             return Err(NotReplaced::OldStands(error));
         }
         debug_assert_eq!(Self::parse(&text).as_ref(), Ok(self));
-        let beside = || -> Result<(), DiskError> {
-            let file = disk.create(MANIFEST_NEW)?;
-            file.write_at(text.as_bytes(), 0)?;
-            file.sync_all()
-        };
-        beside().map_err(NotReplaced::OldStands)?;
+        create_synced(disk, MANIFEST_NEW, text.as_bytes()).map_err(NotReplaced::OldStands)?;
         disk.rename(MANIFEST_NEW, MANIFEST).map_err(NotReplaced::Unknown)?;
         disk.sync_folder("").map_err(NotReplaced::Unknown)
     }

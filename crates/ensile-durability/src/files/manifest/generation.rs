@@ -1,12 +1,7 @@
 //! A generation: one life of the database, as a line of the manifest or of an archive's list
 //! (`docs/internals/formats/manifest.md`).
 //!
-//! ```text
-//! generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66 files 0-5:4096,3-7:128
-//! ```
-//! Invariants:
-//! - L4: an open generation has no durable epoch D. A closed generation has its D.
-//! - K1, K5, N12: [`Generation::fits`] is true if a checkpoint and the generation may be in one manifest.
+//! Invariants: L4: only an open generation has no durable epoch D. K1, K5, N12: see [`Generation::fits`].
 //!
 //! Neighbours: `manifest` and `archive_list` have the line. `lineage` remembers a generation that has left the list.
 
@@ -15,11 +10,10 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
-use super::installed_checkpoint::{InstalledCheckpoint, WrittenEpochs};
-use super::log_span::LogSpan;
+use super::installed_checkpoint::{InstalledCheckpoint, WalkRecord};
 use crate::files::block::Salt;
 use crate::files::names::SegmentName;
-use crate::files::text::{Lines, parse_epoch, values};
+use crate::files::text::{parse_epoch, values};
 use crate::identity::Identity;
 use crate::number::{self, LOGGERS_MAX, parse_count_or_none};
 use crate::recoverable::EntryKind;
@@ -32,7 +26,6 @@ pub(crate) struct Generation {
     pub(crate) first: Epoch,
     /// Format of the generation's blocks (L7).
     pub(crate) format: u16,
-    /// Kind of the entries.
     pub(crate) entries: EntryKind,
     /// Number of logs. 0 for a generation without a log, which only pictures make durable.
     pub(crate) logs: u32,
@@ -67,7 +60,7 @@ impl Generation {
         if self.number < *checkpoint.generations().start() {
             return false;
         }
-        checkpoint.epochs().into_iter().all(|WrittenEpochs { generation, low, high }| {
+        checkpoint.records().into_iter().all(|WalkRecord { generation, low, high, .. }| {
             match self.number.cmp(&generation) {
                 // An older range still needs the log of this generation.
                 Ordering::Less => self.durable.is_some_and(|durable| durable < low),
@@ -93,7 +86,7 @@ impl Generation {
             None => (line, None),
         };
         let [number, first, format, entries, logs, salt, database] =
-            values(line, &["generation", "first", "format", "entries", "logs", "salt", "database"])?;
+            values(line, "generation first format entries logs salt database")?;
         Some(Self {
             number: number::parse(number)?,
             first: parse_epoch(first)?,
@@ -106,12 +99,15 @@ impl Generation {
             spans,
         })
     }
+}
 
-    /// Parses the generations at the beginning of the next lines.
-    pub(crate) fn parse_next(lines: &mut Lines<'_>) -> Option<Vec<Self>> {
-        let own = std::iter::from_fn(|| lines.next_if(|line| line.starts_with("generation ")));
-        own.map(Self::parse).collect()
-    }
+/// True if numbers and epochs of these generations grow, and each generation but the last has its D (L4).
+pub(crate) fn are_in_order(generations: &[Generation]) -> bool {
+    let pairs = generations.windows(2).all(|pair| {
+        pair[0].durable.is_some_and(|durable| durable < pair[1].first) && pair[0].number < pair[1].number
+    });
+    let ends = |of: &Generation| of.durable.is_none_or(|durable| durable.next() >= of.first);
+    pairs && generations.iter().all(|generation| generation.number > 0 && ends(generation))
 }
 
 impl fmt::Display for Generation {
@@ -123,5 +119,43 @@ impl fmt::Display for Generation {
         durable.map_or(Ok(()), |durable| write!(f, " durable {durable}"))?;
         let separators = std::iter::once(" files ").chain(std::iter::repeat(","));
         spans.iter().zip(separators).try_for_each(|(span, separator)| write!(f, "{separator}{span}"))
+    }
+}
+
+/// Copied part of one log of a generation: the files `first` to `last`, and the number of bytes of `last` that count.
+/// Files and bytes outside the span do not belong to the generation (N21).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogSpan {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) bytes: u64,
+}
+
+impl LogSpan {
+    /// Number of bytes of file `number` that count: 0 outside the span, `u64::MAX` before the last file.
+    pub(crate) fn bytes_of(self, number: u64) -> u64 {
+        match number {
+            _ if number < self.first || number > self.last => 0,
+            _ if number == self.last => self.bytes,
+            _ => u64::MAX,
+        }
+    }
+
+    /// Parses the spans of all logs, which `Display` writes, with commas between the spans.
+    pub(crate) fn parse_all(text: &str) -> Option<Vec<Self>> {
+        let parse = |span: &str| {
+            let (files, bytes) = span.split_once(':')?;
+            let (first, last) = files.split_once('-')?;
+            let (first, last) = (number::parse(first)?, number::parse(last)?);
+            let bytes = bytes.parse().ok().filter(|bytes| *bytes > 0)?;
+            (first <= last).then_some(Self { first, last, bytes })
+        };
+        text.split(',').map(parse).collect()
+    }
+}
+
+impl fmt::Display for LogSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}:{}", self.first, self.last, self.bytes)
     }
 }

@@ -1,9 +1,7 @@
-//! Keeper of the manifest: the current manifest in memory, and its installation on disk.
+//! Keeper of the manifest: the current manifest in memory, and its installation on disk. Only the keeper writes.
 //!
-//! Invariants:
-//! - Only the keeper writes the manifest. Recovery hands the keeper to the log.
-//! - I1: a replacement remembers the databases whose files leave the list.
-//! - L4, N23: a checkpoint's installation drops closed generations only, and remembers them in the lineage.
+//! Invariants: I1: a replacement remembers the databases whose files leave the list. L4, N23: a checkpoint's
+//! installation drops closed generations only, and remembers them in the lineage.
 //!
 //! Neighbours: [`super::file`] replaces the file. Recovery, checkpoints and `epoch_renewal` ask for replacements.
 
@@ -59,7 +57,6 @@ impl ManifestKeeper {
         &self.disk
     }
 
-    /// The current manifest.
     pub(crate) fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -103,8 +100,7 @@ impl ManifestKeeper {
     pub(crate) fn install(&mut self, checkpoint: InstalledCheckpoint) -> Result<(), NotReplaced> {
         let mut next = self.manifest.clone();
         let oldest = *checkpoint.generations().start();
-        let left =
-            next.generations.extract_if(.., |generation| generation.number < oldest).collect::<Vec<_>>();
+        let left: Vec<_> = next.generations.extract_if(.., |listed| listed.number < oldest).collect();
         assert!(left.iter().all(|generation| generation.durable.is_some()), "L4: each has its D");
         next.lineage = self.manifest.lineage_with(left.iter());
         debug_assert!(left.iter().all(|one| next.lineage.newest() >= one.number), "N23: each is remembered");

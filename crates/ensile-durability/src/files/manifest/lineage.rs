@@ -1,20 +1,9 @@
-//! Generations of a database, by number and salt, with the end of every generation. The lineage distinguishes the
-//! history of a database from a different history with the same beginning (`docs/internals/formats/manifest.md`).
+//! Generations of a database, by number and salt, with the end of every generation
+//! (`docs/internals/formats/manifest.md`, line `lineage`). A copy that is opened begins a generation of the next number
+//! with a different salt. A state is in the history of this database if its generation is here with the same salt, and
+//! did not end before the epoch of the state.
 //!
-//! ```text
-//! lineage 1:1a2b3c4d:55,2:5e6f7a8b:66
-//! ```
-//! If an older copy of a database is opened, the copy closes its open generation, perhaps at a smaller D. The copy then
-//! begins a generation of the next number with a different salt. A state is in the history of this database if its
-//! generation is in the lineage with the same salt, and did not end before the epoch of the state.
-//!
-//! Invariants:
-//! - N23: A generation that leaves the manifest's list is remembered with its D, behind the generations that left
-//!   before. A generation that a repair gives up is forgotten. Beyond [`LINEAGE_MAX`] the oldest generations are
-//!   forgotten.
-//! - N23: The lineage of a backup is the lineage of the copied database, up to the newest state. Its last generation is
-//!   the generation of the newest state, and ends with the state.
-//! - A4: An archive that brings a backup forward lists the generations of the backup's lineage, and later generations.
+//! Invariants: A4 and N23. A generation that a repair gives up is forgotten.
 //!
 //! Neighbours: `manifest` has the line. `crate::backup` and the shipper compare the lineage of the database with the
 //! lineage of its copy. `recovery::archive` compares the lineage of a backup with the list of an archive.
@@ -52,17 +41,9 @@ struct LineageEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotBehind {
     /// The lineage lacks this generation, or has a generation of this number with a different salt.
-    Another {
-        /// Number of the generation.
-        generation: u64,
-    },
+    Another { generation: u64 },
     /// The lineage has this generation, with an earlier end.
-    Ended {
-        /// Number of the generation.
-        generation: u64,
-        /// D of the generation.
-        durable: Epoch,
-    },
+    Ended { generation: u64, durable: Epoch },
 }
 
 impl fmt::Display for NotBehind {
@@ -100,10 +81,6 @@ impl LineageEntry {
 }
 
 impl Lineage {
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with("lineage ")
-    }
-
     /// Reads the line that `Display` writes.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let mut lives = BTreeMap::new();
@@ -170,9 +147,6 @@ impl Lineage {
     /// Checks that this is the lineage of the database that wrote `before`, at a later time. An empty `before` passes,
     /// because an earlier version of the program wrote no lineage. A last generation older than every remembered
     /// generation cannot be compared, and passes: numbers and epochs must do.
-    ///
-    /// # Errors
-    /// Reason of the mismatch.
     pub(crate) fn check_continues(&self, before: &Self) -> Result<(), NotBehind> {
         let Some((&generation, of)) = before.lives.last_key_value() else { return Ok(()) };
         if self.lives.first_key_value().is_some_and(|(&oldest, _)| oldest > generation) {
@@ -192,10 +166,7 @@ impl Lineage {
     /// Checks that the list of an archive, oldest first, is in the history of a backup with this lineage (A4). The list
     /// may end before the lineage or behind it. The list may lack generations: generations without an entry, and
     /// generations that were merged before the archive was begun. An empty lineage passes, and so does a generation
-    /// older than the lineage.
-    ///
-    /// # Errors
-    /// Number of the first generation with a different history.
+    /// older than the lineage. The error is the number of the first generation with a different history.
     pub(crate) fn check_archive_history(&self, listed: &[Generation]) -> Result<(), u64> {
         let (Some((&oldest, _)), Some((&newest, last))) =
             (self.lives.first_key_value(), self.lives.last_key_value())

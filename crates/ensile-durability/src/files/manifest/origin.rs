@@ -1,10 +1,5 @@
-//! Origin of the state with which a database began, as the manifest has it (`docs/internals/formats/manifest.md`).
-//!
-//! ```text
-//! backup of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
-//! restored epoch 63
-//! ```
-//! Invariant: A folder is a backup until the first open. Afterwards the folder is an independent database, and receives
+//! Origin of the state with which a database began (`docs/internals/formats/manifest.md`, lines `backup of` and
+//! `restored epoch`). A folder is a backup until the first open. Afterwards it is an independent database, and receives
 //! no backup.
 //!
 //! Neighbours: `manifest` has the line. `crate::backup` writes the line, and checks the line of a target first. An open
@@ -14,7 +9,7 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
-use crate::files::text::{parse_epoch, values};
+use crate::files::text::parse_epoch;
 use crate::identity::Identity;
 
 /// Origin of a state from outside the database's transactions.
@@ -33,16 +28,11 @@ pub(crate) enum MadeFrom {
 }
 
 impl MadeFrom {
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with("backup ") || line.starts_with("restored ")
-    }
-
     pub(crate) fn parse(line: &str) -> Option<Self> {
-        if let Some([of]) = line.strip_prefix("backup ").and_then(|rest| values(rest, &["of"])) {
+        if let Some(of) = line.strip_prefix("backup of ") {
             return Some(Self::Backup { of: Identity::parse(of)? });
         }
-        let [epoch] = values(line.strip_prefix("restored ")?, &["epoch"])?;
-        Some(Self::Restored { epoch: parse_epoch(epoch)? })
+        Some(Self::Restored { epoch: parse_epoch(line.strip_prefix("restored epoch ")?)? })
     }
 
     /// Origin in the next life, after a recovery has decided on D = `durable`.

@@ -1,10 +1,7 @@
 //! Shared store to which a database ships, as the manifest remembers the store (`docs/internals/formats/manifest.md`).
 //!
-//! ```text
-//! ships to 00112233445566778899aabbccddeeff fenced no
-//! ```
-//! Invariant: H7: A folder in the state `Creating` with the line belongs to an unfinished take-over. No open makes the
-//! folder a database (`creation_marker`).
+//! Invariant: H7: a folder in the state `Creating` with the line belongs to an unfinished take-over
+//! (`creation_marker`).
 //!
 //! Neighbours: `manifest` has the line. The shipper and a take-over write the line; `shipping_open` reads the line.
 
@@ -21,13 +18,9 @@ pub(crate) struct ShipsTo {
 }
 
 impl ShipsTo {
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with("ships ")
-    }
-
     /// Reads the line that `Display` writes.
     pub(crate) fn parse(line: &str) -> Option<Self> {
-        let [store, fenced] = values(line.strip_prefix("ships ")?, &["to", "fenced"])?;
+        let [store, fenced] = values(line.strip_prefix("ships ")?, "to fenced")?;
         let is_fenced = match fenced {
             "yes" => true,
             "no" => false,

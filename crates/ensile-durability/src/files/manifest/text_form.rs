@@ -1,8 +1,5 @@
-//! Text of a manifest: the lines that `Display` writes, and that [`Manifest::parse`] reads.
-//!
-//! Invariants:
-//! - L7: reading the manifest refuses an unknown format, before any block is judged.
-//! - The format of a manifest is the oldest format that permits all of the manifest's lines ([`Manifest::format`]).
+//! Text of a manifest: the lines that `Display` writes, and that [`Manifest::parse`] reads. The format of a manifest is
+//! the oldest format that permits all of its lines ([`Manifest::format`]; L7).
 //!
 //! Neighbours: [`super::file`] reads and writes the text. The line of a value is in the file of the value.
 
@@ -13,6 +10,7 @@ use ensile_disk::{BootId, FolderId};
 
 use super::contents::{Making, Manifest};
 use crate::DurabilityError;
+use crate::entry_type::EntryType;
 use crate::files::block::FORMAT;
 use crate::files::manifest::application::ApplicationName;
 use crate::files::manifest::archive_seal::ArchiveSeal;
@@ -23,10 +21,10 @@ use crate::files::manifest::installed_checkpoint::{InstalledCheckpoint, PictureC
 use crate::files::manifest::lineage::Lineage;
 use crate::files::manifest::origin::MadeFrom;
 use crate::files::manifest::shipping_target::ShipsTo;
-use crate::files::manifest::types;
 use crate::files::names::MANIFEST;
 use crate::files::text::{
-    Lines, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum,
+    Lines, add_lines, all_parsed, checked_body, next_parsed, parse_epoch, parse_folder_id, shown_folder_id,
+    values, with_checksum,
 };
 use crate::identity::Identity;
 
@@ -140,72 +138,36 @@ impl Manifest {
 
 impl fmt::Display for Manifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use fmt::Write;
-        let mut body = format!("{TITLE}{}\n", self.format());
-        let Self { identity, parent, state, reserved, made_from, folders, archived, lineage, .. } = self;
-        let Self {
-            ancestors,
-            mapped,
-            ships_to,
-            application,
-            types,
-            checkpoint,
-            kept,
-            generations,
-            unfinished,
-            ..
-        } = self;
+        let Self { identity, parent, reserved, folders, lineage, ancestors, checkpoint, .. } = self;
         let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
-        let state = match state {
+        let state = match self.state {
             Making::Creating => "creating",
             Making::Created => "created",
         };
-        writeln!(body, "database {identity} parent {parent} state {state}")?;
-        writeln!(body, "reserved {reserved}")?;
-        if let Some(made_from) = made_from {
-            writeln!(body, "{made_from}")?;
-        }
-        if let Some(unfinished) = unfinished {
-            writeln!(body, "{unfinished}")?;
-        }
-        for (name, number) in folders {
-            writeln!(body, "folder {name} {}", shown_folder_id(number))?;
-        }
-        if let Some(archived) = archived {
-            writeln!(body, "{archived}")?;
-        }
-        if !lineage.is_empty() {
-            writeln!(body, "{lineage}")?;
-        }
+        let mut body =
+            format!("{TITLE}{}\ndatabase {identity} parent {parent} state {state}\n", self.format());
+        add_lines(&mut body, [format!("reserved {reserved}")]);
+        add_lines(&mut body, self.made_from);
+        add_lines(&mut body, self.unfinished);
+        let folder = |(name, id)| format!("folder {name} {}", shown_folder_id(id));
+        add_lines(&mut body, folders.iter().map(folder));
+        add_lines(&mut body, self.archived);
+        add_lines(&mut body, Some(lineage).filter(|lineage| !lineage.is_empty()));
         if !ancestors.is_empty() {
             let ancestors: Vec<_> = ancestors.iter().map(Identity::to_string).collect();
-            writeln!(body, "{ANCESTORS}{}", ancestors.join(","))?;
+            add_lines(&mut body, [format!("{ANCESTORS}{}", ancestors.join(","))]);
         }
-        if let Some(boot) = mapped {
-            writeln!(body, "mapped {boot}")?;
-        }
-        if let Some(ships_to) = ships_to {
-            writeln!(body, "{ships_to}")?;
-        }
-        application.iter().try_for_each(|name| writeln!(body, "{}", name.line()))?;
-        types.iter().try_for_each(|entry_type| writeln!(body, "{}", entry_type.line()))?;
-        if let Some(checkpoint) = checkpoint {
-            writeln!(body, "{checkpoint}")?;
-        }
+        add_lines(&mut body, self.mapped.map(|boot| format!("mapped {boot}")));
+        add_lines(&mut body, self.ships_to);
+        add_lines(&mut body, self.application.iter().map(ApplicationName::line));
+        add_lines(&mut body, self.types.iter().map(EntryType::line));
+        add_lines(&mut body, checkpoint);
         let is_picture = checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
-        let (files, pictures): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| kept.files().is_some());
-        for picture in pictures.iter().filter(|_| is_picture) {
-            writeln!(body, "{picture}")?;
-        }
-        for generation in generations {
-            writeln!(body, "{generation}")?;
-        }
-        for picture in pictures.iter().filter(|_| !is_picture) {
-            writeln!(body, "{picture}")?;
-        }
-        for files in files {
-            writeln!(body, "{files}")?;
-        }
+        let (files, pictures): (Vec<_>, Vec<_>) = self.kept.iter().partition(|kept| kept.files().is_some());
+        add_lines(&mut body, pictures.iter().filter(|_| is_picture));
+        add_lines(&mut body, &self.generations);
+        add_lines(&mut body, pictures.iter().filter(|_| !is_picture));
+        add_lines(&mut body, files);
         f.write_str(&with_checksum(&body))
     }
 }
@@ -215,71 +177,51 @@ fn parse_lines(text: &str) -> Option<Manifest> {
     let mut lines = text.lines().peekable();
     let mut manifest = parse_database(lines.next()?)?;
     manifest.folders.clear();
-    manifest.reserved = parse_epoch(values(lines.next()?, &["reserved"])?[0])?;
-    if let Some(line) = lines.next_if(|line| MadeFrom::is_line(line)) {
-        manifest.made_from = Some(MadeFrom::parse(line)?);
-    }
-    if let Some(line) = lines.next_if(|line| UnfinishedCopy::is_line(line)) {
-        manifest.unfinished = Some(UnfinishedCopy::parse(line)?);
-    }
-    while let Some(line) = lines.next_if(|line| line.starts_with("folder ")) {
-        let (name, number) = parse_folder(line)?;
-        if manifest.folders.insert(name, number).is_some() {
+    manifest.reserved = parse_epoch(lines.next()?.strip_prefix("reserved ")?)?;
+    manifest.made_from = next_parsed(&mut lines, MadeFrom::parse);
+    manifest.unfinished = next_parsed(&mut lines, UnfinishedCopy::parse);
+    while let Some((name, id)) = next_parsed(&mut lines, parse_folder) {
+        if manifest.folders.insert(name, id).is_some() {
             return None;
         }
     }
-    if let Some(line) = lines.next_if(|line| ArchiveSeal::is_line(line)) {
-        manifest.archived = Some(ArchiveSeal::parse(line)?);
-    }
-    if let Some(line) = lines.next_if(|line| Lineage::is_line(line)) {
-        manifest.lineage = Lineage::parse(line)?;
-    }
-    if let Some(line) = lines.next_if(|line| line.starts_with(ANCESTORS)) {
-        manifest.ancestors = parse_ancestors(line)?;
-    }
-    if let Some(line) = lines.next_if(|line| line.starts_with("mapped ")) {
-        let boot = BootId::parse(values(line, &["mapped"])?[0])?;
-        manifest.mapped = Some(boot).filter(|boot| format!("mapped {boot}") == line);
-        manifest.mapped?;
-    }
-    if let Some(line) = lines.next_if(|line| ShipsTo::is_line(line)) {
-        manifest.ships_to = Some(ShipsTo::parse(line)?);
-    }
-    if let Some(line) = lines.next_if(|line| ApplicationName::is_line(line)) {
-        manifest.application = Some(ApplicationName::parse(line)?);
-    }
-    manifest.types = types::parse(&mut lines)?;
+    manifest.archived = next_parsed(&mut lines, ArchiveSeal::parse);
+    manifest.lineage = next_parsed(&mut lines, Lineage::parse).unwrap_or_default();
+    manifest.ancestors = next_parsed(&mut lines, parse_ancestors).unwrap_or_default();
+    manifest.mapped = next_parsed(&mut lines, parse_mapped);
+    manifest.ships_to = next_parsed(&mut lines, ShipsTo::parse);
+    manifest.application = next_parsed(&mut lines, ApplicationName::parse);
+    manifest.types = all_parsed(&mut lines, EntryType::parse);
     manifest.checkpoint = InstalledCheckpoint::parse_next(&mut lines)?;
     // Older pictures follow the newest picture. If the newest state has files, the older pictures follow its
     // generations.
     let is_picture = manifest.checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
-    let mut pictures = if is_picture { parse_pictures(&mut lines)? } else { Vec::new() };
-    manifest.generations = Generation::parse_next(&mut lines)?;
+    let mut pictures = if is_picture { parse_pictures(&mut lines) } else { Vec::new() };
+    manifest.generations = all_parsed(&mut lines, Generation::parse);
     if !is_picture {
-        pictures = parse_pictures(&mut lines)?;
+        pictures = parse_pictures(&mut lines);
     }
     let mut files = Vec::new();
-    while lines.peek().is_some_and(|line| KeptState::is_line(line)) {
+    while lines.peek().is_some() {
         files.push(FilesState::parse_next(&mut lines)?);
     }
     manifest.kept = KeptState::merge(pictures, files);
-    lines.next().is_none().then_some(manifest)
+    Some(manifest)
 }
 
 /// Parses the pictures at the beginning of the next lines.
-fn parse_pictures(lines: &mut Lines<'_>) -> Option<Vec<PictureCheckpoint>> {
-    let mut pictures = Vec::new();
-    while lines.peek().is_some_and(|line| PictureCheckpoint::is_line(line)) {
-        let Some(InstalledCheckpoint::Picture(picture)) = InstalledCheckpoint::parse_next(lines)? else {
-            return None;
-        };
-        pictures.push(picture);
-    }
-    Some(pictures)
+fn parse_pictures(lines: &mut Lines<'_>) -> Vec<PictureCheckpoint> {
+    std::iter::from_fn(|| PictureCheckpoint::parse_next(lines)).collect()
+}
+
+/// Parses the boot of a process-safe life, in its only spelling.
+fn parse_mapped(line: &str) -> Option<BootId> {
+    let boot = BootId::parse(line.strip_prefix("mapped ")?)?;
+    (format!("mapped {boot}") == line).then_some(boot)
 }
 
 fn parse_database(line: &str) -> Option<Manifest> {
-    let [identity, parent, state] = values(line, &["database", "parent", "state"])?;
+    let [identity, parent, state] = values(line, "database parent state")?;
     let parent = if parent == "none" { None } else { Some(Identity::parse(parent)?) };
     let state = match state {
         "creating" => Making::Creating,
@@ -299,6 +241,6 @@ fn parse_ancestors(line: &str) -> Option<BTreeSet<Identity>> {
 }
 
 fn parse_folder(line: &str) -> Option<(String, FolderId)> {
-    let [name, inode, born] = values(line, &["folder", "inode", "born"])?;
+    let [name, inode, born] = values(line, "folder inode born")?;
     Some((name.to_owned(), parse_folder_id(inode, born)?))
 }

@@ -1,26 +1,15 @@
-//! Types of a folder's entries: the types that a program states, and the types that the folder keeps
-//! (`docs/internals/formats/manifest.md`).
+//! Types of a folder's entries, in order of role and version: the types that a program states, and the types that the
+//! folder keeps (`docs/internals/formats/manifest.md`).
 //!
-//! Invariants:
-//! - I6: The entries of a version have the type that the manifest names for the role and the version. A program that
-//!   states another type for a named version is refused before anything is changed. A program that states nothing is
-//!   not compared.
-//! - The lines are in order of role and version.
+//! Invariants: I6. A program that states nothing is not compared.
 //!
-//! Neighbours: `crate::entry_type` has a type and its line; `manifest` has the lines. `open` compares the types before
-//! the first change. An open adds lines to its manifest, and the installation of a checkpoint replaces lines.
+//! Neighbours: `crate::entry_type` has a type and its line. `open` compares the types before the first change. An open
+//! adds lines to its manifest, and the installation of a checkpoint replaces lines.
 
 use ensile_disk::Disk;
 
 use crate::DurabilityError;
 use crate::entry_type::{EntryType, OtherType, printable};
-use crate::files::text::Lines;
-
-/// Parses the types at the beginning of the next lines.
-pub(crate) fn parse(lines: &mut Lines<'_>) -> Option<Vec<EntryType>> {
-    let own = std::iter::from_fn(|| lines.next_if(|line| EntryType::is_line(line)));
-    own.map(EntryType::parse).collect()
-}
 
 /// True if the types are in order of role and version, each once.
 pub(crate) fn are_in_order(types: &[EntryType]) -> bool {
@@ -41,8 +30,7 @@ impl StatedType {
     /// sides state one.
     fn matches_type(&self, found: &EntryType) -> bool {
         let Self { entry_type: EntryType { name, fingerprint, .. }, former_names } = self;
-        let has_name =
-            *name == found.name || former_names.iter().any(|former| printable(former) == found.name);
+        let has_name = *name == found.name || former_names.iter().any(|name| printable(name) == found.name);
         let has_fingerprint = match (fingerprint, found.fingerprint) {
             (Some(own), Some(found)) => *own == found,
             _ => true,
@@ -112,10 +100,7 @@ impl StatedTypes {
         // An earlier fingerprint does not stay: a program without a fingerprint may have written other fields.
         let own = self.0.iter().map(|stated| stated.entry_type.clone());
         let types = in_order(kept.chain(own).collect());
-        debug_assert!(
-            self.0.iter().all(|own| types.contains(&own.entry_type)),
-            "I6: each stated type is written"
-        );
+        debug_assert!(self.0.iter().all(|own| types.contains(&own.entry_type)), "I6: each type is written");
         debug_assert!(
             before.iter().all(|found| types.iter().any(|one| one.role == found.role)),
             "I6: a role with types keeps a type"

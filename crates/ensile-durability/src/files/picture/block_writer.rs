@@ -1,11 +1,7 @@
 //! Writer of a picture's blocks into extents: pages and pending removes of a part, then the directory and the root.
 //!
-//! Invariants:
-//! - N12: [`BlockWriter::sync`] syncs the written blocks before a root that reaches the blocks counts.
-//! - A page is cut into blocks wherever a block is full. A block names its place in the page, and the checksum of the
-//!   block before.
-//! - A tail stands behind the last block of a page that is written now, in the free bytes of the page's last unit, and
-//!   is written with the page. A moved page leaves its tail behind: the tail was an older picture's (N10).
+//! Invariants: N12. A tail stands behind the last block of a page that is written now, in the free bytes of the page's
+//! last unit. A moved page leaves its tail behind: the tail was an older picture's (N10).
 //!
 //! Neighbours: [`super::file`] has the extents, and [`super::blocks`] has the bytes. `picture_part_writer` writes a
 //! checkpointer's part, and `picture_set` writes the directory.
@@ -105,20 +101,11 @@ impl BlockWriter {
         let header_crc = encode(header, tail.payload, self.held.file().manifest_entry().salt, &mut block);
         self.block.extend_from_slice(&block);
         assert!(self.block.len() <= extent.bytes() as usize, "a tail is within its page's last unit");
-        TailPlace {
-            number: tail.number,
-            folder: extent.folder,
-            unit,
-            unit_offset: (from % UNIT_BYTES) as u16,
-            bytes: block.len() as u16,
-            header_crc,
-        }
+        let (folder, unit_offset, bytes) = (extent.folder, (from % UNIT_BYTES) as u16, block.len() as u16);
+        TailPlace { number: tail.number, folder, unit, unit_offset, bytes, header_crc }
     }
 
     /// Writes a page with a new or an old number, and the page's tail, if there is a tail ([`tail_room_of`]).
-    ///
-    /// # Errors
-    /// An error of the disk, or a page or a file that would be too long.
     pub(crate) fn write_page(
         &mut self,
         bound: PageBound,
@@ -127,10 +114,7 @@ impl BlockWriter {
         tail: Option<PageTail<'_>>,
     ) -> Result<(PagePlace, Option<TailPlace>), String> {
         let (payload, section) = (page.payload(), bound.section);
-        assert!(
-            payload.len() >= page.entries() as usize * PageContents::FRAME_BYTES,
-            "each entry has its frame"
-        );
+        assert!(payload.len() >= page.entries() as usize * PageContents::FRAME_BYTES, "entries have frames");
         assert_eq!(page.entries() == 0, payload.is_empty(), "entries take bytes");
         assert!(tail.is_none() || !payload.is_empty(), "an empty page has no tail");
         let mut extents: Vec<ExtentPlace> = Vec::new();
@@ -166,10 +150,7 @@ impl BlockWriter {
 
     /// Writes a page of the picture before anew, if a place nearer to the file's beginning has room; `None` if the page
     /// stays. In the block's header only the place changes: the page is still a page of the checkpoint that wrote the
-    /// entries. A page of several blocks stays.
-    ///
-    /// # Errors
-    /// As [`BlockWriter::write_page`]; also if the page is damaged.
+    /// entries. A page of several blocks stays. A damaged page is an error.
     pub(crate) fn move_page(&mut self, page: &PagePlace) -> Result<Option<PagePlace>, String> {
         let [old] = &*page.extents else { return Ok(None) };
         let extent = self.held.take(old.extent.units)?;
@@ -193,9 +174,6 @@ impl BlockWriter {
     }
 
     /// Writes a block of versions that commits have left beside the pages.
-    ///
-    /// # Errors
-    /// As [`BlockWriter::write_page`].
     pub(crate) fn write_removes(
         &mut self,
         number: u64,
@@ -210,9 +188,6 @@ impl BlockWriter {
 
     /// Writes the parts of a directory that have no place yet, and the root over all parts. Returns the place of the
     /// root.
-    ///
-    /// # Errors
-    /// As [`BlockWriter::write_page`].
     pub(crate) fn write_directory(
         &mut self,
         directory: &mut PageDirectory,
@@ -241,10 +216,7 @@ impl BlockWriter {
         self.held.file().write_behind(at_once);
     }
 
-    /// Makes all written blocks survive a crash.
-    ///
-    /// # Errors
-    /// An error of the disk: no written block counts.
+    /// Makes all written blocks survive a crash. After an error, no written block counts.
     pub(crate) fn sync(&self) -> Result<(), String> {
         self.held.file().sync().map_err(|error| error.to_string())
     }

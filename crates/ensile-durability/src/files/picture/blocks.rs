@@ -1,8 +1,5 @@
-//! The encoding of the blocks of a page file (`docs/internals/formats/pictures.md` has the bytes).
-//!
-//! Invariants:
-//! - I1: the opening block names the database and the file's salt. The opening block is synced before a further write.
-//! - A block's header has the block's place, and the block fits the extent.
+//! The encoding of the blocks of a page file (`docs/internals/formats/pictures.md` has the bytes). A block's header has
+//! the block's place, and the opening block names the database and the file's salt (I1).
 //!
 //! Neighbours: `files::block` has the grammar; [`super::location`] checks headers; the writer of a picture writes the
 //! blocks to files.
@@ -34,11 +31,7 @@ pub(crate) fn encode_block(
     assert!(header.kind.is_extent() && header.first_unit == extent.first, "{header:?} is for {extent:?}");
     let is_of_page = matches!(header.kind, BlockKind::Page | BlockKind::Continuation);
     assert!(!is_of_page || payload.len() <= PAYLOAD_BYTES_MAX, "a page is cut into blocks");
-    assert_eq!(
-        extent.units,
-        Extent::units_of(payload.len()),
-        "a block fills its extent, but for the last unit"
-    );
+    assert_eq!(extent.units, Extent::units_of(payload.len()), "a block fills all units but the last");
     let header_crc = encode(header, payload, salt, out);
     ExtentPlace { extent, header_crc }
 }

@@ -1,8 +1,4 @@
-//! The blocks read so far of an installed picture: consistency checks and figures.
-//!
-//! Invariants:
-//! - N12: no two extents of a picture share a unit, and no extent is behind the file's end.
-//! - N17: a page's number is unique.
+//! The blocks read so far of an installed picture: consistency checks (N12, N17) and figures.
 //!
 //! Neighbours: [`super::reader`] adds the blocks, from any thread, and checks after the last block; an examination
 //! prints the figures.
@@ -120,5 +116,4 @@ impl BlocksRead {
     }
 }
 
-/// Fault of a cut file.
 pub(crate) const CUT: &str = "the file is cut: it ends before a block of the picture does";

@@ -1,14 +1,8 @@
-//! The directory of a picture: the places of the picture's pages, in parts.
+//! The directory of a picture: the places of the picture's pages, in parts of 16 KiB, cut above 32. A picture writes
+//! the parts with a changed place, and keeps the remaining parts in place.
 //!
-//! ```text
-//! part := page-place*           16 KiB; cut where it would be above 32
-//! ```
-//! A picture writes the parts with a changed place, and keeps the remaining parts in place.
-//!
-//! Invariants:
-//! - N17: the pages of a section tile the section, over all parts. The pages that a picture has taken cover whole pages
-//!   of the picture before.
-//! - A page that keeps its range keeps its number. A number is never used again.
+//! Invariants: N17, over all parts. The pages that a picture has taken cover whole pages of the picture before. A page
+//! that keeps its range keeps its number.
 //!
 //! Neighbours: [`super::page`] has a page's place, [`super::root`] a part's place. The writer of a picture makes the
 //! next directory from the last directory and the taken pages.
@@ -41,10 +35,7 @@ pub(crate) fn decode_part(payload: &[u8], pages: u32) -> Option<Vec<PagePlace>> 
 pub(crate) fn encode_part(pages: &[PagePlace]) -> Vec<u8> {
     let mut out = Vec::new();
     pages.iter().for_each(|page| page.encode(&mut out));
-    debug_assert!(
-        decode_part(&out, pages.len() as u32).is_some_and(|read| read == pages),
-        "it reads as written"
-    );
+    debug_assert!(decode_part(&out, pages.len() as u32).is_some_and(|read| read == pages), "it reads back");
     out
 }
 
@@ -90,7 +81,6 @@ pub(crate) struct TakenRange {
     pub(crate) to: Option<Box<[u8]>>,
 }
 
-/// The pages of a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageDirectory {
     pub(crate) parts: Vec<DirectoryPart>,
@@ -184,9 +174,8 @@ impl PageDirectory {
     /// section.
     fn may_cut(&self, bound: &PageBound) -> bool {
         let part = self.parts.partition_point(|part| part.bound() <= bound);
-        let is_page =
-            |part: &DirectoryPart| part.pages.binary_search_by(|page| page.bound.cmp(bound)).is_ok();
-        bound.first_key.is_empty() || part.checked_sub(1).is_some_and(|part| is_page(&self.parts[part]))
+        let has_page = |pages: &[PagePlace]| pages.binary_search_by(|page| page.bound.cmp(bound)).is_ok();
+        bound.first_key.is_empty() || part.checked_sub(1).is_some_and(|at| has_page(&self.parts[at].pages))
     }
 
     /// Asserts, for a directory that is about to be written, that no part is empty, and that pages follow each other

@@ -1,9 +1,7 @@
 //! The free units of a page file.
 //!
-//! Invariants:
-//! - N12: a unit that the installed picture or the picture under way reaches is not free. A caller that gives an extent
-//!   back guarantees that no readable manifest reaches the extent.
-//! - No unit is free twice, and no unit behind the end is free: the end is behind the last unit that is not free.
+//! Invariants: N12: a caller that gives an extent back guarantees that no readable manifest reaches the extent. No unit
+//! is free twice, and the file's end is behind the last unit that is not free.
 //!
 //! Neighbours: a page file's writer takes and gives back extents. A file that is read again begins with the extents
 //! that the root reaches.
@@ -43,10 +41,8 @@ impl FreeUnits {
         Self { folder, runs: BTreeMap::new(), by_size: BTreeSet::new(), end: OPENING_UNITS, free: 0 }
     }
 
-    /// The units of a file of `units` units with these reached extents. The last unit may be cut short.
-    ///
-    /// # Errors
-    /// An extent that overlaps another extent, or is behind the end.
+    /// The units of a file of `units` units with these reached extents. The last unit may be cut short. The error is an
+    /// extent that overlaps another extent, or is behind the end.
     pub(crate) fn of_reached(folder: u16, units: u32, mut reached: Vec<Extent>) -> Result<Self, Misplaced> {
         reached.sort_unstable();
         let mut free = Self::of_new(folder);

@@ -1,9 +1,7 @@
 //! A page file that this process writes to, and the extents that an attempt at a picture has taken in the file.
 //!
-//! Invariants:
-//! - I1: the opening block is synced before an extent is handed out.
-//! - N12: extents are handed out of free units only. Extents that an attempt has taken are free again when the attempt
-//!   is dropped, and stay taken once the attempt's picture is installed.
+//! Invariants: I1: the opening block is synced first. N12: extents that an attempt has taken are free again when the
+//! attempt is dropped, and stay taken once the attempt's picture is installed.
 //!
 //! Neighbours: [`super::extents`] counts units; the writers of a part and of a directory fill extents.
 
@@ -19,6 +17,7 @@ use crate::DurabilityError;
 use crate::files::block::extent::{Extent, UNIT_BYTES};
 use crate::files::block::origin::Origin;
 use crate::files::checkpoint::end_block::GIVEN_AT_ONCE;
+use crate::files::create_synced;
 use crate::files::manifest::installed_checkpoint::ListedPageFile;
 use crate::files::names::{PageFileName, checkpoint_folder};
 
@@ -56,9 +55,7 @@ impl PageFile {
         generation: u64,
     ) -> Result<Self, DiskError> {
         assert!(u16::try_from(name.folder).is_ok(), "a place names a folder in half a word");
-        let file = disk.create(&name.to_string())?;
-        file.write_at(&encode_opening(origin, name, generation), 0)?;
-        file.sync_all()?;
+        let file = create_synced(disk, &name.to_string(), &encode_opening(origin, name, generation))?;
         disk.sync_folder(&checkpoint_folder(name.folder))?;
         Ok(Self {
             file,
@@ -69,10 +66,8 @@ impl PageFile {
     }
 
     /// Opens the file of an installed picture. The caller has checked the opening block. The picture reaches the
-    /// extents `reached` of the file; units between the extents are free.
-    ///
-    /// # Errors
-    /// An error of the disk; [`DurabilityError::Damaged`] if the extents do not fit into the file.
+    /// extents `reached` of the file; units between the extents are free. Extents that do not fit into the file are
+    /// damage.
     pub(crate) fn reopen(
         disk: &dyn Disk,
         listed: ListedPageFile,
@@ -188,10 +183,6 @@ impl HeldExtents {
         &self.file
     }
 
-    /// Takes one more extent, of `units` units.
-    ///
-    /// # Errors
-    /// The file would be too long.
     pub(crate) fn take(&mut self, units: u32) -> Result<Extent, String> {
         let extent = self.file.units.lock().take(units).ok_or(TOO_LONG)?;
         self.extents.push(extent);

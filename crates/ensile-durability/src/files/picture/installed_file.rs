@@ -1,12 +1,13 @@
 //! A page file of an installed picture, opened to be read: the opening block has named the database (I1).
 //!
-//! Neighbours: [`super::reader`] reads blocks of the file; `checkpoint::picture::base_picture`
-//! opens the file once more to write.
+//! Neighbours: [`super::reader`] reads blocks of the file; `checkpoint::picture::base_picture` opens the file once more
+//! to write.
 
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskFile};
 
 use crate::DurabilityError;
+use crate::error::unless_missing;
 use crate::files::block::origin::{Opened, PartPlace};
 use crate::files::block::scan::Scanner;
 use crate::files::block::{BlockKind, NotABlock};
@@ -20,15 +21,11 @@ pub(crate) struct OpenedPageFile {
     pub(crate) name: String,
     pub(crate) file: Box<dyn DiskFile>,
     pub(crate) bytes: u64,
-    /// Kind of the file's entries.
     pub(crate) entries: EntryKind,
 }
 
 impl OpenedPageFile {
     /// Opens a page file. The opening block must name this file (I1).
-    ///
-    /// # Errors
-    /// As [`super::reader::PictureReader::open`].
     pub(crate) fn open(
         disk: &dyn Disk,
         of: &PictureCheckpoint,
@@ -36,12 +33,8 @@ impl OpenedPageFile {
     ) -> Result<Self, DurabilityError> {
         let name = listed.name.to_string();
         let damaged = |detail: &str| Err(DurabilityError::damaged_file(&name, 0, detail));
-        let file = match disk.open_to_read(&name) {
-            Ok(file) => file,
-            Err(error) if error.is_not_found() => {
-                return damaged("a file of the installed picture is missing");
-            }
-            Err(error) => return Err(error.into()),
+        let Some(file) = unless_missing(disk.open_to_read(&name))? else {
+            return damaged("a file of the installed picture is missing");
         };
         let opened = match Scanner::opening_of(disk, &name)? {
             Ok(opened) => opened,

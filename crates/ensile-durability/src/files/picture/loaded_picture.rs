@@ -1,8 +1,4 @@
-//! The picture loaded by a recovery, as the base of the next picture.
-//!
-//! Invariants:
-//! - The recovery has read every extent that the root reaches, and has checked the extents together: no two extents
-//!   share a unit (N12), and pages tile their sections (N17).
+//! The picture loaded by a recovery, with every extent read and checked (N12, N17), as the base of the next picture.
 //!
 //! Neighbours: [`super::reader`] fills the picture. A recovery hands the picture to the checkpoints. The checkpoints
 //! open the picture's files to write ([`crate::checkpoint::picture::base_picture`]).
@@ -12,7 +8,6 @@ use super::root::RemovesPlace;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::manifest::installed_checkpoint::PictureCheckpoint;
 
-/// A loaded picture.
 #[derive(Debug)]
 pub(crate) struct LoadedPicture {
     /// The checkpoint as the manifest lists it.

@@ -1,15 +1,10 @@
 //! Places of the blocks of a picture, as a root and the parts of a directory name them; and the facts that the blocks'
 //! headers repeat.
 //!
-//! ```text
-//! extent-place := folder u16 · first unit u32 · units u32 · header checksum u32
-//! ```
-//! Invariants:
-//! - A block names its own place, so a block written for another place, number or checkpoint is detected. The header
-//!   checksum in the place vouches for the whole block.
+//! Invariant: a block names its own place, so a block written for another place, number or checkpoint is detected. The
+//! header checksum in the place vouches for the whole block.
 //!
-//! Neighbours: [`super::root`], [`super::directory`] and [`super::page`] have places; `files::block` has the
-//! headers.
+//! Neighbours: [`super::root`], [`super::directory`] and [`super::page`] have places; `files::block` has the headers.
 
 use ensile_base::Epoch;
 
@@ -18,7 +13,6 @@ use crate::files::block::{BlockKind, Header};
 
 /// Most bytes of a block's payload in a page file, except blocks of directories and roots.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 1 << 20;
-/// Bytes of an extent's place.
 pub(crate) const EXTENT_PLACE_BYTES: usize = 14;
 
 pub(crate) fn encode_extent(place: ExtentPlace, out: &mut Vec<u8>) {
@@ -35,7 +29,6 @@ pub(crate) fn encode_extent(place: ExtentPlace, out: &mut Vec<u8>) {
 /// Facts about a picture that every block of the picture carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PictureStamp {
-    /// The checkpoint's number.
     pub(crate) checkpoint: u64,
     pub(crate) generation: u64,
     /// e_c.
@@ -143,7 +136,6 @@ impl<'p> PlaceBytes<'p> {
         Some(bound)
     }
 
-    /// Place of a block.
     pub(crate) fn extent(&mut self) -> Option<ExtentPlace> {
         let extent = Extent { folder: self.u16()?, first: self.u32()?, units: self.u32()? };
         let header_crc = self.u32()?;

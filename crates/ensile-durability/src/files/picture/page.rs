@@ -1,17 +1,9 @@
-//! A page of a picture: the page's place in the directory, and the blocks of the page.
+//! A page of a picture: the page's place in the directory, and the blocks of the page. The payload is cut into blocks
+//! wherever a block is full: a large row may begin in one block and end in the next. A page without entries has no
+//! block.
 //!
-//! ```text
-//! page-place := section u32 · key length u16 · first key
-//!               page number u64 · checkpoint number u64
-//!               entries u32 · CRC-32C of all its payloads u32 · extents u16 · extent-place*
-//! ```
-//! A page's payload is its entries, one behind another. The payload is cut into blocks wherever a block is full: a
-//! large row may begin in one block and end in the next. A page without entries has no block.
-//!
-//! Invariants:
-//! - A page has the range from its first key to the next page's first key (N17), and keeps its number as long as the
-//!   range. No other page ever has the number.
-//! - A continuation carries the header checksum of the block before, and the continuation's place in the page.
+//! Invariants: N17. A page keeps its number as long as its range, and no other page ever has the number. A continuation
+//! carries the header checksum of the block before, and the continuation's place in the page.
 //!
 //! Neighbours: [`super::directory`] has the places, in parts.
 
@@ -44,7 +36,6 @@ impl PagePlace {
         self.extents.iter().map(|place| place.extent.bytes()).sum()
     }
 
-    /// Name of the page's block number `index`.
     pub(crate) fn block_name(&self, index: usize) -> BlockName {
         debug_assert!(index < self.extents.len(), "block {index} of {}", self.extents.len());
         let kind = if index == 0 { BlockKind::Page } else { BlockKind::Continuation };

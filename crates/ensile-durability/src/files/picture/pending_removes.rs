@@ -1,8 +1,6 @@
-//! Versions that commits leave beside a picture's pages, on the way into the picture's files (SIREN, §3.3).
+//! Versions that commits leave beside a picture's pages, on the way into the picture's files (SIREN, §3.3): entries
+//! whose bodies begin with their section, as a u32.
 //!
-//! ```text
-//! displaced := tid u64 · body length u32 · section u32 · body      an entry whose body begins with its section
-//! ```
 //! Neighbours: [`crate::checkpoint::Pages`] fills blocks with versions taken from commits; a picture's checkpointers
 //! write the blocks, `picture::reader` reads the blocks.
 

@@ -1,15 +1,11 @@
 //! Reader of an installed picture, block by block, with every check that the format allows.
 //!
-//! Invariants:
-//! - No entry of a block is handed out before the block's place, the header's checksum and the payload are checked. The
-//!   checksum is compared with the one in the block's place.
-//! - An installed picture was synced before the installation: any fault in an installed picture is damage.
-//! - A block or page in memory takes no more bytes than its file has.
+//! Invariants: no entry is handed out before the block's place, checksums and payload are checked. An installed picture
+//! was synced before the installation: any fault is damage. A block in memory takes no more bytes than its file has.
 //!
 //! Neighbours: recovery loads with this reader, a part of the directory at a time; [`blocks`] hands a page's blocks to
 //! a load and to a copy; [`super::location`] checks headers, [`super::blocks_read`] counts the blocks read;
-//! `checkpoint::picture::version_check` compares pages with the versions beside the pages, for a caller that keeps no
-//! rows.
+//! `checkpoint::picture::version_check` compares pages with the versions beside the pages.
 
 mod blocks;
 
@@ -75,7 +71,6 @@ pub(crate) struct ReadEntries<'r> {
     epoch_end: Epoch,
 }
 
-/// The keys of a page.
 #[derive(Clone, Copy, Debug)]
 struct PageRange<'r> {
     section: u32,
@@ -90,10 +85,8 @@ impl<'r> ReadEntries<'r> {
         self.range.is_none()
     }
 
-    /// The entries, TID and body each, by section. `target` finds the key of an entry.
-    ///
-    /// # Errors
-    /// The fault of the entries: an epoch that no entry here can have (N15), a key out of place (N17).
+    /// The entries, TID and body each, by section. `target` finds the key of an entry. An epoch that no entry here can
+    /// have (N15), or a key out of place (N17), is an error.
     pub(crate) fn by_section(
         &self,
         target: &dyn Recoverable,
@@ -172,9 +165,6 @@ impl PictureReader {
     }
 
     /// Checks that the entries are of the kind that the state takes.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Unknown`] for a file with entries of another kind.
     pub(crate) fn check_kind(&self, kind: EntryKind) -> Result<(), DurabilityError> {
         let other = self.files.iter().find(|file| file.entries != kind);
         other.map_or(Ok(()), |file| {
@@ -202,17 +192,14 @@ impl PictureReader {
     }
 
     /// The pages of a part of the directory, by the part's index in the root.
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`].
     fn part(&self, index: usize, block: &mut Vec<u8>) -> Result<Vec<PagePlace>, DurabilityError> {
         let (part, next) = (&self.root.parts[index], self.root.parts.get(index + 1));
         let place = &part.place;
         let header = self.block(place, part.block_name(), block)?;
         let pages = decode_part(payload_of(&header, block), header.entries);
         let pages = pages.filter(|pages| is_part(pages, part, next));
-        let pages =
-            pages.ok_or_else(|| self.damage_error(place, "the part of the directory contradicts itself"))?;
+        let damage = || self.damage_error(place, "the part of the directory contradicts itself");
+        let pages = pages.ok_or_else(damage)?;
         if pages.iter().any(|page| page.number >= self.of.next_page) {
             return Err(self.damage_error(place, "a page has a number that MANIFEST says no page has"));
         }
@@ -257,10 +244,7 @@ impl PictureReader {
     }
 
     /// Hands over all pages with entries of a part of the directory, in the order of their places. `index` is the
-    /// part's index in the root.
-    ///
-    /// # Errors
-    /// The damage of the part, as [`PictureReader::open`] reports damage of the root, or an error of `take`.
+    /// part's index in the root. The error is the damage of the part, or the error of `take`.
     pub(crate) fn pages_of(
         &self,
         index: usize,
@@ -271,10 +255,7 @@ impl PictureReader {
         let behind = self.root.parts.get(index + 1).map(|part| &part.bound);
         let mut in_place: Vec<usize> = (0..pages.len()).collect();
         in_place.sort_by_key(|page| pages[*page].extents.first().map(|place| place.extent));
-        debug_assert!(
-            in_place.len() == pages.len() && behind.is_none_or(|behind| pages[0].bound < *behind),
-            "N17"
-        );
+        debug_assert!(in_place.len() == pages.len() && behind.is_none_or(|end| pages[0].bound < *end), "N17");
         in_place.iter().take(AHEAD).for_each(|page| self.ask_for(&pages[*page]));
         for (turn, &at) in in_place.iter().enumerate() {
             if let Some(later) = in_place.get(turn + AHEAD) {
@@ -303,9 +284,6 @@ impl PictureReader {
     }
 
     /// The entries of a page that ends before the key `to`; `None` if the page has no blocks.
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`].
     fn page<'r>(
         &'r self,
         page: &'r PagePlace,
@@ -338,9 +316,6 @@ impl PictureReader {
     }
 
     /// Reads block number `index` of the versions left beside pages ([`Root::removes_block_count`] blocks).
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`].
     pub(crate) fn removes<'r>(
         &'r self,
         index: usize,
@@ -357,9 +332,6 @@ impl PictureReader {
     }
 
     /// As [`PictureReader::removes`], of a block that was counted at the first read: no block is reached twice (N12).
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`].
     pub(crate) fn removes_again<'r>(
         &'r self,
         index: usize,
@@ -414,9 +386,6 @@ impl PictureReader {
 
     /// Checks, once all is read, that no two extents share a unit, no extent is behind its file's end, and no two pages
     /// have one number.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`].
     pub(crate) fn check_reached(&self) -> Result<(), DurabilityError> {
         let blocks_read = self.blocks_read.lock();
         for OpenedPageFile { listed, name, bytes, .. } in &self.files {
@@ -473,9 +442,8 @@ impl PictureReader {
         block: &mut Vec<u8>,
     ) -> Result<Header, DurabilityError> {
         let Some(OpenedPageFile { listed, file, bytes, name, .. }) = self.file_in(folder) else {
-            return Err(
-                self.damage_error(&self.of.root, "a place is in a folder that MANIFEST does not list")
-            );
+            let detail = "a place is in a folder that MANIFEST does not list";
+            return Err(self.damage_error(&self.of.root, detail));
         };
         let damaged = |detail| Err(DurabilityError::damaged_file(name, offset.min(*bytes), detail));
         let left = bytes.saturating_sub(offset).min(length);

@@ -1,19 +1,9 @@
-//! The root of a picture: the places of the parts of the directory, and of the pending removes.
+//! The root of a picture: the places of the parts of the directory, of the pending removes and of the tails
+//! (`docs/internals/formats/pictures.md` has the bytes).
 //!
-//! ```text
-//! root        := part-place* tails? block-place*    its header says how many parts there are, its kind if tails
-//! tails       := tails u32 · tail-place*            one at least
-//! part-place  := section u32 · key length u16 · first key           of its first page
-//!                part number u64 · checkpoint number u64 · pages u32 · bytes u64 · extent-place
-//! block-place := block number u64 · checkpoint number u64 · extent-place
-//! tail-place  := block number u64 · folder u16 · unit u32 · offset in the unit u16 · bytes u16 · header checksum u32
-//! ```
-//! Invariants:
-//! - The manifest has the root's header checksum, so the manifest vouches for everything that a root reaches.
-//! - N10: every block of pending removes, and every tail, belongs to the root's own checkpoint.
-//! - A tail stands in the last unit of a page that the root's checkpoint wrote, behind the page's last block. A unit
-//!   has at most one tail.
-//! - N17: parts follow each other in the order of their pages, and no page is in two parts.
+//! Invariants: N10 and N17. The manifest has the root's header checksum, so the manifest vouches for everything that a
+//! root reaches. A tail stands in the last unit of a page that the root's checkpoint wrote, behind the page's last
+//! block. A unit has at most one tail.
 //!
 //! Neighbours: [`super::directory`] has the parts; `files::manifest::installed_checkpoint` has the line that names a
 //! root.
@@ -23,7 +13,6 @@ use crate::files::block::extent::{Extent, ExtentPlace, UNIT_BYTES};
 use crate::files::block::{ALIGN_BYTES, BlockKind, HEADER_BYTES, Header, block_bytes};
 use crate::number::NUMBER_END;
 
-/// Place of a part of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DirectoryPlace {
     /// Bound of the part's first page.

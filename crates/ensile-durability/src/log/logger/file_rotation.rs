@@ -1,17 +1,15 @@
 //! A logger's files. The logger prepares the next file ahead of time, continues in the next file once the current file
-//! is full or old, and closes the used file.
+//! is full or old, and closes the used file. On a full disk blocks take precedence over the next file. At the close of
+//! the log, the last marks carry the D that the marks before them made durable (L5).
 //!
-//! Invariants:
-//! - L3: the log continues in a file whose name is synced. The log writes and syncs the file's opening mark before
-//!   anything behind it.
-//! - Waiting results wait only for the opening mark: files are made, cut and renamed under the lock of the next file,
-//!   without the writer's lock. The lock of the next file is always taken before the writer's lock.
-//! - On a full disk the logger first removes the next file, because blocks take precedence.
-//! - No file of a closed log changes: the close takes the lock of the next file too.
+//! Invariants: L3. Waiting results wait only for the opening mark: files are made, cut and renamed under the lock of
+//! the next file, without the writer's lock. The lock of the next file is always taken before the writer's lock, also
+//! by a close.
 //!
-//! Neighbours: `next_file` and `segments` do the work; a step of `logger` decides when work is due.
+//! Neighbours: `next_file` and `segments` do the work; a step of `logger`, or `shutdown`, decides when work is due.
 
 use ensile_base::sync::{MutexGuard, Ordering};
+use ensile_disk::DiskError;
 
 use super::{Logger, PANICKED, Writer, poison_on_panic, stop};
 use crate::files::log::next_file::NextFile;
@@ -79,9 +77,9 @@ impl Logger {
         }
         // Relaxed: a hint; `roll` makes the file ready if necessary.
         let is_small = self.next_ready.load(Ordering::Relaxed) && writer.segments.is_used_up();
-        let is_due =
-            writer.segments.is_due(now_nanos) || (asked || is_small) && writer.segments.may_roll(now_nanos);
-        is_due && writer.steps.may_roll()
+        let Writer { segments, steps, .. } = writer;
+        let is_due = segments.is_due(now_nanos) || (asked || is_small) && segments.may_roll(now_nanos);
+        is_due && steps.may_roll()
     }
 
     /// Continues in the next file, and closes the used file: the last action of a step on the logger's thread. If
@@ -181,5 +179,45 @@ impl Logger {
         next.check();
         // Relaxed: a figure.
         self.next_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Number of blocks of this log, for the hint of a close. Must be called between steps; 0 after a panic of a step.
+    pub(in crate::log) fn blocks(&self) -> u64 {
+        self.writer.lock_unless_panicked().map_or(0, |writer| writer.segments.blocks())
+    }
+
+    /// Writes and syncs a mark of the whole claim, at close. The `last` mark also gives back the unused space. False if
+    /// the mark was not written. Everything is durable without the mark, so a full disk is no failure.
+    pub(in crate::log) fn write_last_mark(&self, log: &Log, last: bool) -> bool {
+        let Some(mut writer) = self.lock_writer(log) else { return false };
+        if writer.steps.is_closed() || log.waiters.has_ended() {
+            return false;
+        }
+        match self.end_with_mark(log, &mut writer, last) {
+            Ok(stands) => stands,
+            Err(error) => stop(log, writer, &error),
+        }
+    }
+
+    fn end_with_mark(&self, log: &Log, writer: &mut Writer, last: bool) -> Result<bool, DiskError> {
+        let claim = log.marks.frontier_epoch(self.index, Frontier::Appended);
+        writer.segments.mark(claim, log.marks.of_all(Frontier::Synced));
+        assert!(!writer.steps.is_closed(), "the last mark is written once");
+        if last {
+            writer.steps.close();
+        }
+        match writer.segments.flush(|_| {}) {
+            // A mark of the first round is held, and is written in the second round.
+            Err(error) if error.is_full() => return Ok(false),
+            flushed => flushed?,
+        }
+        log.marks.advance(self.index, Frontier::Written, claim);
+        writer.segments.sync()?;
+        log.store.check_named(log.loggers.len())?;
+        log.marks.advance(self.index, Frontier::Synced, claim);
+        if last {
+            writer.segments.trim()?;
+        }
+        Ok(true)
     }
 }

@@ -8,12 +8,8 @@
 //!                               no space v   | a later step submits the same bytes
 //!                                         Held
 //! ```
-//! A close, or the end of the log, ends the steps at any stage: no further block is written.
-//!
-//! Invariants:
-//! - Held blocks are submitted before anything else is encoded, because held blocks come first in the chain (L5).
-//! - A mark counts once the sync after its write is done (L3). One sync serves all submitted blocks.
-//! - An asynchronous store may answer later than the request: the stage is `Submitted` until then.
+//! Invariants: held blocks are submitted before anything else is encoded, because they come first in the chain (L5). A
+//! mark counts once the sync after its write is done (L3). A close, or the end of the log, ends the steps at any stage.
 //!
 //! Neighbours: `super` carries the actions out, and reports their results.
 
@@ -33,9 +29,10 @@ pub(super) enum StepBy {
 }
 
 /// Stage of the encoded blocks, the states of the diagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum StepStage {
     /// No encoded blocks: all blocks are written, and all marks synced.
+    #[default]
     Empty,
     /// In memory.
     Encoded,
@@ -47,7 +44,6 @@ enum StepStage {
     Closed,
 }
 
-/// First action of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FirstAction {
     /// Nothing: the log has ended.
@@ -61,30 +57,8 @@ pub(super) enum FirstAction {
     },
 }
 
-/// Action after a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AfterWrite {
-    /// Keep the unwritten blocks, and give space back.
-    Hold,
-    /// Sync: the written blocks include a mark of this d.
-    Sync(Epoch),
-    /// No mark was written.
-    Done,
-}
-
-/// Last action of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LastAction {
-    /// Begin a new file.
-    Roll,
-    /// Wake the logger's thread, which begins the new file.
-    WakeLogger,
-    /// Nothing.
-    Rest,
-}
-
 /// Encoded and unwritten blocks of a logger, and the load of its device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Steps {
     stage: StepStage,
     /// Encoded mark d that is not synced yet.
@@ -97,16 +71,6 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn new() -> Self {
-        Self {
-            stage: StepStage::Empty,
-            mark_due: None,
-            bytes_since_mark: 0,
-            bytes_recent: 0,
-            is_heavy: false,
-        }
-    }
-
     /// Checks that stage and mark agree.
     fn check(&self) {
         let is_encoded = matches!(self.stage, StepStage::Encoded | StepStage::Held | StepStage::Submitted);
@@ -114,7 +78,6 @@ impl Steps {
         debug_assert!(self.stage != StepStage::Submitted || self.mark_due.is_some(), "a sync without a mark");
     }
 
-    /// True if the device is busy.
     fn is_busy(&self) -> bool {
         self.bytes_recent.max(self.bytes_since_mark) > EARLY_CLOSE_BYTES_MAX
     }
@@ -165,21 +128,18 @@ impl Steps {
         self.check();
     }
 
-    /// Notes the write of `bytes` encoded bytes: all blocks, or as many as the disk had space for.
-    pub(super) fn record_write(&mut self, bytes: u64, is_full: bool) -> AfterWrite {
+    /// Notes the write of `bytes` encoded bytes: all blocks, or as many as the disk had space for. Returns d of a
+    /// written mark, which needs a sync.
+    pub(super) fn record_write(&mut self, bytes: u64, is_full: bool) -> Option<Epoch> {
         assert!(matches!(self.stage, StepStage::Encoded | StepStage::Held), "written without being encoded");
         self.bytes_since_mark += bytes;
-        if is_full {
-            self.stage = StepStage::Held;
-            return AfterWrite::Hold;
-        }
-        if let Some(mark) = self.mark_due {
-            self.stage = StepStage::Submitted;
-            self.check();
-            return AfterWrite::Sync(mark);
-        }
-        self.stage = StepStage::Empty;
-        AfterWrite::Done
+        self.stage = match self.mark_due {
+            _ if is_full => StepStage::Held,
+            Some(_) => StepStage::Submitted,
+            None => StepStage::Empty,
+        };
+        self.check();
+        self.mark_due.filter(|_| !is_full)
     }
 
     /// Notes that the sync after the write is done: the mark of this d counts.
@@ -189,16 +149,6 @@ impl Steps {
         (self.stage, self.mark_due) = (StepStage::Empty, None);
         self.bytes_recent = std::mem::take(&mut self.bytes_since_mark);
         self.check();
-    }
-
-    /// Last action of a step, by the thread that stepped. A waiter does not begin a new file, because its result needs
-    /// only the mark.
-    pub(super) fn end(by: StepBy, is_roll_due: bool) -> LastAction {
-        match by {
-            _ if !is_roll_due => LastAction::Rest,
-            StepBy::Logger => LastAction::Roll,
-            StepBy::Waiter => LastAction::WakeLogger,
-        }
     }
 
     /// Closes the log: nothing is written afterwards.

@@ -1,6 +1,6 @@
 //! Waiters are woken by their epoch, by the poison, or by their own deadline.
 
-use super::{Frontier, Fullness, LogEnd, Waiters};
+use super::{Fullness, LogEnd, Waiters};
 use crate::DurabilityError;
 use ensile_base::Epoch;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn poll(waiters: &Waiters, epoch: u64, slot: &mut Option<u64>) -> Answer {
 
 #[test]
 fn nothing_is_announced_after_the_poison() {
-    let waiters = Waiters::new(Frontier::Synced, Epoch::new(3));
+    let waiters = Waiters::new(Epoch::new(3));
     waiters.end(LogEnd::Poisoned("sync failed".into()));
     waiters.end(LogEnd::Poisoned("again".into()));
     assert_eq!(waiters.announce(|| Epoch::new(9)), None);
@@ -28,7 +28,7 @@ fn nothing_is_announced_after_the_poison() {
 
 #[test]
 fn waiters_are_woken_by_their_own_epoch_only() {
-    let waiters = Waiters::new(Frontier::Synced, Epoch::ZERO);
+    let waiters = Waiters::new(Epoch::ZERO);
     assert!(poll(&waiters, 5, &mut None).is_none());
     assert!(poll(&waiters, 7, &mut None).is_none());
     assert_eq!(waiters.wanted_epoch(), Epoch::new(7));
@@ -43,7 +43,7 @@ fn a_waiter_has_one_slot_and_the_waker_of_its_last_poll() {
     impl Wake for Task {
         fn wake(self: Arc<Self>) {}
     }
-    let waiters = Waiters::new(Frontier::Synced, Epoch::ZERO);
+    let waiters = Waiters::new(Epoch::ZERO);
     let tasks = [0, 1].map(|_| Arc::new(Task));
     let mut slots = [None, None];
     for round in 0..100 {
@@ -64,7 +64,7 @@ fn a_waiter_has_one_slot_and_the_waker_of_its_last_poll() {
 
 #[test]
 fn who_waits_for_space_is_sent_away_after_its_own_time_and_no_other_time() {
-    let waiters = Waiters::new(Frontier::Synced, Epoch::ZERO);
+    let waiters = Waiters::new(Epoch::ZERO);
     let (mut early, mut late) = (None, None);
     let wait = |slot: &mut _, now| waiters.poll(Epoch::new(5), slot, Waker::noop(), now).0;
     assert!(wait(&mut early, 0).is_none());

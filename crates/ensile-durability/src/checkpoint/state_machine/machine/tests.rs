@@ -49,7 +49,7 @@ pub(in crate::checkpoint::state_machine) fn machine_of(strategy: Strategy) -> Ch
 }
 
 pub(in crate::checkpoint::state_machine) fn rules(trigger: Trigger) -> Rules {
-    Rules { adaptive: trigger.adaptive, recovery_time: trigger.recovery_time, policy: Box::new(trigger) }
+    Rules { adaptive: trigger.adaptive, recovery_time: trigger.recovery_time, policy: trigger }
 }
 
 pub(in crate::checkpoint::state_machine) fn seen(epoch: u64) -> Circumstances {

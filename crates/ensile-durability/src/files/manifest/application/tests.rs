@@ -14,7 +14,6 @@ fn name(text: &str) -> ApplicationName {
 fn i5_a_name_is_printable_and_no_longer_than_the_limit() {
     for text in ["a", "prices, partition 0 of 4", "a \"b\" \\ ~", &"x".repeat(NAME_BYTES_MAX)] {
         let line = name(text).line();
-        assert!(ApplicationName::is_line(&line));
         assert_eq!(ApplicationName::parse(&line).as_ref().map(ApplicationName::as_str), Some(text));
     }
     let long = "x".repeat(NAME_BYTES_MAX + 1);

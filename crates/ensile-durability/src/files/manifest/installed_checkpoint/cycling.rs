@@ -1,22 +1,14 @@
-//! Cycling checkpoint by ranges of keys, as the manifest names it (`docs/internals/formats/manifest.md`).
+//! Cycling checkpoint by ranges of keys, as the manifest names it (`docs/internals/formats/manifest.md`, lines `ranges`
+//! and `range`).
 //!
-//! ```text
-//! ranges 2 wanted 16 bytes 2469136 largest 1234568
-//! range 0 key - checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt ..
-//! range 2 key 6d checkpoint 9 generation 3 low 65 high 66 checkpointers 2 files 4 entries 9000 bytes 1234568 salt ..
-//! ```
-//! Invariants:
-//! - K4: The first range begins before every key, and each later range begins behind the range before. The ranges
-//!   therefore tile the sections, and no line can contradict this.
-//! - K5: Together with the log from the least e_l of the ranges on, the checkpoint gives the state at any D that is not
-//!   below the largest e_h.
+//! Invariants: K4 and K5. A range ends where the next begins, so no line can contradict the tiling.
 //!
 //! Neighbours: [`super`] has the operations of every kind. `checkpoint::state_machine` fills in the fields.
 
 use std::fmt;
 
 use super::fuzzy::FuzzyCheckpoint;
-use crate::files::text::values;
+use crate::files::text::{Lines, all_parsed, values};
 use crate::number::{RANGES_MAX, parse_count};
 use crate::range::{KeyRange, RangeStart};
 
@@ -38,10 +30,6 @@ pub(crate) struct InstalledRange {
 }
 
 impl InstalledRange {
-    pub(super) fn is_line(line: &str) -> bool {
-        line.starts_with("range ")
-    }
-
     fn parse(line: &str) -> Option<Self> {
         let (section, line) = line.strip_prefix("range ")?.split_once(" key ")?;
         let (key, walked) = line.split_once(' ')?;
@@ -89,7 +77,6 @@ impl CyclingCheckpoint {
         self.ranges.iter().map(|range| &range.walked)
     }
 
-    /// Keys of the range at index `at`.
     pub(crate) fn keys(&self, at: usize) -> KeyRange {
         let end = self.ranges.get(at + 1).map(|next| next.start.clone());
         KeyRange { start: self.ranges[at].start.clone(), end }
@@ -111,15 +98,12 @@ impl CyclingCheckpoint {
     }
 
     /// Reads the line of the checkpoint, and the lines of its ranges.
-    pub(super) fn parse(line: &str, ranges: &[&str]) -> Option<Self> {
-        let [count, wanted, bytes, largest] = values(line, &["ranges", "wanted", "bytes", "largest"])?;
-        if parse_count(count, RANGES_MAX)? as usize != ranges.len() {
-            return None;
-        }
-        let wanted = parse_count(wanted, RANGES_MAX)?;
+    pub(super) fn parse_next(lines: &mut Lines<'_>) -> Option<Self> {
+        let [count, wanted, bytes, largest] = values(lines.next()?, "ranges wanted bytes largest")?;
+        let (count, wanted) = (parse_count(count, RANGES_MAX)?, parse_count(wanted, RANGES_MAX)?);
         let cut = RangesCut { wanted, bytes: bytes.parse().ok()?, largest: largest.parse().ok()? };
-        let ranges = ranges.iter().map(|range| InstalledRange::parse(range)).collect::<Option<_>>()?;
-        Some(Self { cut, ranges })
+        let ranges = all_parsed(lines, InstalledRange::parse);
+        (ranges.len() == count as usize).then_some(Self { cut, ranges })
     }
 }
 

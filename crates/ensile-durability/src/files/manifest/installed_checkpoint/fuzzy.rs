@@ -1,9 +1,4 @@
-//! A fuzzy checkpoint, as the manifest names it (`docs/internals/formats/manifest.md`).
-//!
-//! ```text
-//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal ..
-//! ```
-//! Invariant: K1: the checkpoint and the log from e_l on give the state at any D >= e_h.
+//! A fuzzy checkpoint, as the manifest names it (`docs/internals/formats/manifest.md`, line `checkpoint`; K1).
 //!
 //! Neighbours: [`super`] has the operations of every kind. `checkpoint::state_machine` fills in the fields.
 
@@ -11,7 +6,7 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
-use super::part_files::PartFiles;
+use super::part_files::{PartFiles, WalkRecord};
 use crate::files::text::{parse_epoch, values};
 
 /// A fuzzy checkpoint, installed or about to be installed.
@@ -28,20 +23,18 @@ impl FuzzyCheckpoint {
         self.low <= self.high && self.files.is_whole()
     }
 
-    pub(super) fn is_line(line: &str) -> bool {
-        line.starts_with("checkpoint ")
+    pub(super) fn record(&self) -> WalkRecord {
+        let Self { low, high, files } = self;
+        let PartFiles { number, generation, entries, bytes, database, .. } = *files;
+        WalkRecord { number, generation, low: *low, high: *high, entries, bytes, database }
     }
 
     pub(super) fn parse(line: &str) -> Option<Self> {
         let (line, database) = line.split_once(" database ")?;
-        let [a, b, c, d, e, f] = PartFiles::NAMES;
-        let names = ["checkpoint", "generation", "low", "high", a, b, c, d, e, f];
-        let [number, generation, low, high, files @ ..] = values(line, &names)?;
-        Some(Self {
-            low: parse_epoch(low)?,
-            high: parse_epoch(high)?,
-            files: PartFiles::parse([number, generation], files, database)?,
-        })
+        let names = format!("checkpoint generation low high {}", PartFiles::NAMES);
+        let [number, generation, low, high, files @ ..]: [&str; 10] = values(line, &names)?;
+        let (low, high) = (parse_epoch(low)?, parse_epoch(high)?);
+        Some(Self { low, high, files: PartFiles::parse([number, generation], files, database)? })
     }
 }
 

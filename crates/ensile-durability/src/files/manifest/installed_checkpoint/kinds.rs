@@ -1,8 +1,6 @@
-//! Operations of every kind of installed checkpoint.
+//! Operations of every kind of installed checkpoint. A kind is a variant of [`InstalledCheckpoint`].
 //!
-//! Invariants: K1, K5, N12, N15 and I1, as [`super`] states them.
-//!
-//! Neighbours: a kind is a variant of [`InstalledCheckpoint`], and has a file beside this file for its line.
+//! Neighbours: [`super`] names the invariants, and has a file for each kind's line.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,15 +8,15 @@ use std::ops::RangeInclusive;
 
 use ensile_base::Epoch;
 
-use super::cycling::{CyclingCheckpoint, InstalledRange};
+use super::cycling::CyclingCheckpoint;
 use super::fuzzy::FuzzyCheckpoint;
-use super::picture::{ListedPageFile, PictureCheckpoint};
+use super::part_files::WalkRecord;
+use super::picture::PictureCheckpoint;
 use crate::files::names::{PartName, checkpoint_folder};
-use crate::files::text::Lines;
+use crate::files::text::{Lines, next_parsed};
 use crate::identity::Identity;
 use crate::range::KeyRange;
 
-/// An installed checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InstalledCheckpoint {
     /// Consistent together with the log of the epochs in which the checkpoint was written (SiloR §4).
@@ -27,14 +25,6 @@ pub(crate) enum InstalledCheckpoint {
     Cycling(CyclingCheckpoint),
     /// Consistent alone, at the end of an epoch (SIREN §3), in page files.
     Picture(PictureCheckpoint),
-}
-
-/// Epochs e_l and e_h of a walk (of a picture S and e_c), and the generation that was open meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WrittenEpochs {
-    pub(crate) generation: u64,
-    pub(crate) low: Epoch,
-    pub(crate) high: Epoch,
 }
 
 /// Share of a checkpoint that was written while a generation was open: all of the checkpoint, or some of its ranges.
@@ -46,40 +36,39 @@ pub(crate) struct CheckpointShare {
     pub(crate) durable_min: Epoch,
 }
 
-/// Sum that saturates, because the figures of a damaged manifest may have any size.
-fn sum(figures: impl Iterator<Item = u64>) -> u64 {
-    figures.fold(0, u64::saturating_add)
-}
-
 impl InstalledCheckpoint {
-    /// True if this line of the manifest names a checkpoint.
-    pub(crate) fn is_line(line: &str) -> bool {
-        FuzzyCheckpoint::is_line(line) || CyclingCheckpoint::is_line(line) || PictureCheckpoint::is_line(line)
-    }
-
-    /// True if this line of the manifest continues the line of a checkpoint.
-    pub(crate) fn is_more(line: &str) -> bool {
-        ListedPageFile::is_line(line) || InstalledRange::is_line(line)
-    }
-
-    /// Reads the lines that `Display` writes: the first line, and the following lines `more`.
-    pub(crate) fn parse(line: &str, more: &[&str]) -> Option<Self> {
-        if let Some(picture) = PictureCheckpoint::parse(line, more) {
-            return Some(Self::Picture(picture));
-        }
-        if CyclingCheckpoint::is_line(line) {
-            return CyclingCheckpoint::parse(line, more).map(Self::Cycling);
-        }
-        let alone = Some(line).filter(|_| more.is_empty())?;
-        FuzzyCheckpoint::parse(alone).map(Self::Fuzzy)
-    }
-
     /// Parses the next lines as a checkpoint, if a checkpoint begins here.
     pub(crate) fn parse_next(lines: &mut Lines<'_>) -> Option<Option<Self>> {
-        let Some(line) = lines.next_if(|line| Self::is_line(line)) else { return Some(None) };
-        let more = std::iter::from_fn(|| lines.next_if(|line| Self::is_more(line)));
-        let more: Vec<&str> = more.collect();
-        Self::parse(line, &more).map(Some)
+        if let Some(fuzzy) = next_parsed(lines, FuzzyCheckpoint::parse) {
+            return Some(Some(Self::Fuzzy(fuzzy)));
+        }
+        if let Some(picture) = PictureCheckpoint::parse_next(lines) {
+            return Some(Some(Self::Picture(picture)));
+        }
+        let cycling = lines.peek().is_some_and(|line| CyclingCheckpoint::is_line(line));
+        if cycling { Some(Some(Self::Cycling(CyclingCheckpoint::parse_next(lines)?))) } else { Some(None) }
+    }
+
+    /// Records of the walks, one for each range of a cycling checkpoint.
+    pub(crate) fn records(&self) -> Vec<WalkRecord> {
+        match self {
+            Self::Fuzzy(fuzzy) => vec![fuzzy.record()],
+            Self::Cycling(cycling) => cycling.range_walks().map(FuzzyCheckpoint::record).collect(),
+            Self::Picture(picture) => vec![picture.record()],
+        }
+    }
+
+    fn least<T: Ord + Default>(&self, of: fn(WalkRecord) -> T) -> T {
+        self.records().into_iter().map(of).min().unwrap_or_default()
+    }
+
+    fn largest<T: Ord + Default>(&self, of: fn(WalkRecord) -> T) -> T {
+        self.records().into_iter().map(of).max().unwrap_or_default()
+    }
+
+    /// Sum that saturates, because the figures of a damaged manifest may have any size.
+    fn sum(&self, of: fn(WalkRecord) -> u64) -> u64 {
+        self.records().into_iter().map(of).fold(0, u64::saturating_add)
     }
 
     /// True if the fields of the checkpoint do not contradict each other.
@@ -91,7 +80,6 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// True if the checkpoint is a picture.
     pub(crate) fn is_picture(&self) -> bool {
         matches!(self, Self::Picture(_))
     }
@@ -114,117 +102,54 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// True if this file of a checkpointer belongs to the checkpoint.
+    /// True if this file of a checkpointer belongs to the checkpoint. Numbers are unique over all kinds, so no file has
+    /// the number of a picture.
     pub(crate) fn has_part(&self, part: PartName) -> bool {
-        match self {
-            Self::Fuzzy(fuzzy) => fuzzy.files.number == part.checkpoint,
-            Self::Cycling(cycling) => {
-                cycling.range_walks().any(|walked| walked.files.number == part.checkpoint)
-            }
-            // A picture has no such file. Checkpoint numbers are unique across the kinds, so no file has the number of
-            // a picture.
-            Self::Picture(picture) => picture.number == part.checkpoint,
-        }
+        self.records().iter().any(|walk| walk.number == part.checkpoint)
     }
 
     /// Number of the checkpoint. A later checkpoint of any kind has a larger number. The ranges of a cycling checkpoint
     /// count as their last turn.
     pub(crate) fn number(&self) -> u64 {
-        match self {
-            Self::Fuzzy(fuzzy) => fuzzy.files.number,
-            Self::Cycling(cycling) => {
-                cycling.range_walks().map(|walked| walked.files.number).max().unwrap_or_default()
-            }
-            Self::Picture(picture) => picture.number,
-        }
+        self.largest(|walk| walk.number)
     }
 
     /// Oldest and newest generation that were open while the checkpoint was written. The log is needed from the oldest
     /// generation on (K5).
     pub(crate) fn generations(&self) -> RangeInclusive<u64> {
-        match self {
-            Self::Fuzzy(fuzzy) => fuzzy.files.generation..=fuzzy.files.generation,
-            Self::Cycling(cycling) => {
-                let generations = || cycling.range_walks().map(|walked| walked.files.generation);
-                generations().min().unwrap_or_default()..=generations().max().unwrap_or_default()
-            }
-            Self::Picture(picture) => picture.generation..=picture.generation,
-        }
+        self.least(|walk| walk.generation)..=self.largest(|walk| walk.generation)
     }
 
     /// Identities of the databases that the checkpoint's files name (I1).
     pub(crate) fn databases(&self) -> Vec<Identity> {
-        match self {
-            Self::Fuzzy(fuzzy) => vec![fuzzy.files.database],
-            Self::Cycling(cycling) => cycling.range_walks().map(|walked| walked.files.database).collect(),
-            Self::Picture(picture) => vec![picture.database],
-        }
+        self.records().into_iter().map(|walk| walk.database).collect()
     }
 
     /// Epoch from which the log is needed. The checkpoint contains or discards every entry with a smaller epoch (K1,
     /// N15). The epoch is S of a picture, and the least e_l of ranges (K5).
     pub(crate) fn redo_epoch(&self) -> Epoch {
-        match self {
-            Self::Fuzzy(fuzzy) => fuzzy.low,
-            Self::Cycling(cycling) => {
-                cycling.range_walks().map(|walked| walked.low).min().unwrap_or_default()
-            }
-            Self::Picture(picture) => picture.freeze(),
-        }
+        self.least(|walk| walk.low)
     }
 
     /// Smallest D with which the checkpoint is consistent. Every log had a synced mark of this epoch before the
     /// installation (K1, N12). The epoch is e_c of a picture, and the largest e_h of ranges (K5).
     pub(crate) fn durable_min(&self) -> Epoch {
-        match self {
-            Self::Fuzzy(fuzzy) => fuzzy.high,
-            Self::Cycling(cycling) => {
-                cycling.range_walks().map(|walked| walked.high).max().unwrap_or_default()
-            }
-            Self::Picture(picture) => picture.epoch,
-        }
+        self.largest(|walk| walk.high)
     }
 
     /// Share of the checkpoint that was written while `generation` was open. `None` without such a share.
     pub(crate) fn written_in(&self, generation: u64) -> Option<CheckpointShare> {
-        let share = match self {
-            Self::Fuzzy(_) | Self::Picture(_) => {
-                let share = || CheckpointShare { number: self.number(), durable_min: self.durable_min() };
-                self.generations().contains(&generation).then(share)
-            }
-            Self::Cycling(cycling) => {
-                let written = cycling.range_walks().filter(|walked| walked.files.generation == generation);
-                let shares = written
-                    .map(|walked| CheckpointShare { number: walked.files.number, durable_min: walked.high });
-                shares.reduce(|a, b| CheckpointShare {
-                    number: a.number.max(b.number),
-                    durable_min: a.durable_min.max(b.durable_min),
-                })
-            }
-        };
+        let written = self.records().into_iter().filter(|walk| walk.generation == generation);
+        let shares = written.map(|walk| CheckpointShare { number: walk.number, durable_min: walk.high });
+        let share = shares.reduce(|a, b| CheckpointShare {
+            number: a.number.max(b.number),
+            durable_min: a.durable_min.max(b.durable_min),
+        });
         let is_part = |share: &CheckpointShare| {
             share.number <= self.number() && share.durable_min <= self.durable_min()
         };
         debug_assert!(share.as_ref().is_none_or(is_part), "K5: a share is no newer than its checkpoint");
         share
-    }
-
-    /// Epochs of each walk, with the generation that was open: e_l and e_h of a walk, S and e_c of a picture.
-    pub(crate) fn epochs(&self) -> Vec<WrittenEpochs> {
-        match self {
-            Self::Fuzzy(_) | Self::Cycling(_) => {
-                let walked = |(walked, _): (&FuzzyCheckpoint, _)| WrittenEpochs {
-                    generation: walked.files.generation,
-                    low: walked.low,
-                    high: walked.high,
-                };
-                self.completed_walks().into_iter().map(walked).collect()
-            }
-            Self::Picture(picture) => {
-                let (generation, low, high) = (picture.generation, picture.freeze(), picture.epoch);
-                vec![WrittenEpochs { generation, low, high }]
-            }
-        }
     }
 
     /// Exclusive upper bound of the page numbers of a picture; 0 for any other kind.
@@ -235,25 +160,15 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// Number of entries.
     pub(crate) fn entries(&self) -> u64 {
-        match self {
-            Self::Fuzzy(fuzzy) => fuzzy.files.entries,
-            Self::Cycling(cycling) => sum(cycling.range_walks().map(|walked| walked.files.entries)),
-            Self::Picture(picture) => picture.entries,
-        }
+        self.sum(|walk| walk.entries)
     }
 
     /// Bytes that a load reads.
     pub(crate) fn bytes(&self) -> u64 {
-        match self {
-            Self::Fuzzy(fuzzy) => fuzzy.files.bytes,
-            Self::Cycling(cycling) => sum(cycling.range_walks().map(|walked| walked.files.bytes)),
-            Self::Picture(picture) => picture.bytes,
-        }
+        self.sum(|walk| walk.bytes)
     }
 
-    /// Folders of the files.
     pub(crate) fn folders(&self) -> Vec<String> {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.folders().collect(),

@@ -5,10 +5,27 @@
 
 use std::fmt;
 
+use ensile_base::Epoch;
+
 use crate::files::block::Salt;
 use crate::files::names::{PartName, checkpoint_folder};
 use crate::identity::Identity;
 use crate::number::{self, CHECKPOINTERS_MAX, FILES_MAX, parse_count};
+
+/// Record of a walk, or of a picture as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WalkRecord {
+    /// Number of the checkpoint, or of the turn of a range.
+    pub(crate) number: u64,
+    /// Generation that was open meanwhile.
+    pub(crate) generation: u64,
+    /// e_l, and S of a picture; `high`: e_h, and e_c of a picture.
+    pub(crate) low: Epoch,
+    pub(crate) high: Epoch,
+    pub(super) entries: u64,
+    pub(super) bytes: u64,
+    pub(super) database: Identity,
+}
 
 /// Files of a checkpoint that is installed, or about to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +48,8 @@ pub(crate) struct PartFiles {
 
 impl PartFiles {
     /// Names of the fields in a line of the manifest, behind number, generation and epochs of the checkpoint.
-    pub(super) const NAMES: [&str; 6] = ["checkpointers", "files", "entries", "bytes", "salt", "seal"];
+    pub(super) const NAMES: &str = "checkpointers files entries bytes salt seal";
 
-    /// Folders of the checkpointers.
     pub(super) fn folders(&self) -> impl Iterator<Item = String> + use<> {
         (0..self.checkpointers).map(checkpoint_folder)
     }

@@ -1,13 +1,6 @@
-//! Picture in page files, as the manifest names it (`docs/internals/formats/manifest.md`).
+//! Picture in page files, as the manifest names it (`docs/internals/formats/manifest.md`, lines `picture` and `pages`).
 //!
-//! ```text
-//! picture 7 generation 3 epoch 63 entries 9000 bytes 1234568 pages 20 next 412 root 0:5:2 seal 0a1b2c3d ..
-//! pages 0 file 1 salt 5e6f7a8b
-//! ```
-//! Invariants:
-//! - N12, N15: A picture is the state at the end of e_c. Together with the log of later epochs, the picture gives the
-//!   state at any D >= e_c.
-//! - The seal is the header checksum of the root. The root vouches for the whole picture.
+//! Invariants: N12 and N15. The seal is the header checksum of the root, which vouches for the whole picture.
 //!
 //! Neighbours: [`super`] has the operations of every kind. `checkpoint::state_machine` fills in the fields.
 
@@ -15,14 +8,14 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
+use super::part_files::WalkRecord;
 use crate::files::block::Salt;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::names::{PageFileName, checkpoint_folder};
-use crate::files::text::{parse_epoch, values};
+use crate::files::text::{Lines, all_parsed, next_parsed, parse_epoch, values};
 use crate::identity::Identity;
 use crate::number;
 
-/// Page file with pages of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListedPageFile {
     pub(crate) name: PageFileName,
@@ -31,12 +24,8 @@ pub(crate) struct ListedPageFile {
 }
 
 impl ListedPageFile {
-    pub(super) fn is_line(line: &str) -> bool {
-        line.starts_with("pages ")
-    }
-
     fn parse(line: &str) -> Option<Self> {
-        let [folder, number, salt] = values(line, &["pages", "file", "salt"])?;
+        let [folder, number, salt] = values(line, "pages file salt")?;
         let name = PageFileName { folder: folder.parse().ok()?, number: number::parse(number)? };
         Some(Self { name, salt: Salt::parse(salt)? })
     }
@@ -65,9 +54,10 @@ pub(crate) struct PictureCheckpoint {
 }
 
 impl PictureCheckpoint {
-    /// The freeze epoch S: the picture has only entries with smaller epochs.
-    pub(super) fn freeze(&self) -> Epoch {
-        self.epoch.next()
+    /// The picture in the terms of a walk: only entries with epochs below the freeze epoch S are in it.
+    pub(super) fn record(&self) -> WalkRecord {
+        let Self { number, generation, epoch: high, entries, bytes, database, .. } = *self;
+        WalkRecord { number, generation, low: high.next(), high, entries, bytes, database }
     }
 
     /// Page file in this folder; `None` if the picture has no file there.
@@ -91,26 +81,17 @@ impl PictureCheckpoint {
         self.number > 0 && self.epoch > Epoch::ZERO && is_sorted && is_folder && is_listed
     }
 
-    pub(crate) fn is_line(line: &str) -> bool {
-        line.starts_with("picture ")
+    /// Parses the next lines as a picture and its files, if a picture begins here.
+    pub(crate) fn parse_next(lines: &mut Lines<'_>) -> Option<Self> {
+        let picture = next_parsed(lines, Self::parse)?;
+        Some(Self { files: all_parsed(lines, ListedPageFile::parse), ..picture })
     }
 
-    /// Reads the line of the picture, and the lines of its files.
-    pub(super) fn parse(line: &str, files: &[&str]) -> Option<Self> {
-        let names = [
-            "picture",
-            "generation",
-            "epoch",
-            "entries",
-            "bytes",
-            "pages",
-            "next",
-            "root",
-            "seal",
-            "database",
-        ];
+    /// Reads the line of the picture, without its files.
+    fn parse(line: &str) -> Option<Self> {
+        let names = "picture generation epoch entries bytes pages next root seal database";
         let [number, generation, epoch, entries, bytes, pages, next_page, root, seal, database] =
-            values(line, &names)?;
+            values(line, names)?;
         Some(Self {
             number: number::parse(number)?,
             generation: number::parse(generation)?,
@@ -125,7 +106,7 @@ impl PictureCheckpoint {
                 header_crc: u32::from_str_radix(seal, 16).ok()?,
             },
             database: Identity::parse(database)?,
-            files: files.iter().map(|line| ListedPageFile::parse(line)).collect::<Option<_>>()?,
+            files: Vec::new(),
         })
     }
 }

@@ -1,8 +1,5 @@
 //! Reader of the blocks of a picture, unchanged and with every check, for a load and for a copy; and reader of the
-//! directory, for a copy.
-//!
-//! Invariant: N16: the header checksum in a block's place detects a block that was written over since the picture was
-//! dropped.
+//! directory, for a copy. The header checksum in a place detects a block that was written over since (N16).
 //!
 //! Neighbours: `crate::backup` copies the blocks; [`super`] has the checks.
 
@@ -21,13 +18,10 @@ pub(crate) type TakeBlock<'t> = dyn FnMut(Header, &[u8]) -> Result<(), Durabilit
 
 impl PictureReader {
     /// The places of the picture's pages, by part of the directory.
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`].
     pub(crate) fn directory(&self) -> Result<Vec<Vec<PagePlace>>, DurabilityError> {
         let mut block = Vec::new();
-        let parts: Vec<_> =
-            (0..self.root.parts.len()).map(|part| self.part(part, &mut block)).collect::<Result<_, _>>()?;
+        let parts = (0..self.root.parts.len()).map(|part| self.part(part, &mut block));
+        let parts: Vec<_> = parts.collect::<Result<_, _>>()?;
         debug_assert_eq!(parts.iter().map(Vec::len).sum::<usize>() as u64, self.of.pages);
         Ok(parts)
     }
@@ -38,9 +32,6 @@ impl PictureReader {
     }
 
     /// Hands over the blocks of a page, in order. After the call, `block` holds the last block.
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`], or an error of `take`.
     pub(crate) fn blocks_of(
         &self,
         page: &PagePlace,
@@ -87,9 +78,6 @@ impl PictureReader {
     }
 
     /// Hands over a block of versions left beside pages, by index in the root. A tail counts as a block.
-    ///
-    /// # Errors
-    /// As [`PictureReader::open`], or an error of `take`.
     pub(crate) fn removes_block(
         &self,
         index: usize,

@@ -1,9 +1,6 @@
 //! A logger's steps, a transition each.
 
-use super::{
-    AfterWrite, EARLY_CLOSE_BYTES_MAX, FirstAction, LastAction, StepBy, StepStage, Steps, closes_epoch,
-    is_hurried,
-};
+use super::{EARLY_CLOSE_BYTES_MAX, FirstAction, StepStage, Steps, closes_epoch, is_hurried};
 use ensile_base::Epoch;
 
 const IDLE: FirstAction = FirstAction::Encode { may_close_epoch: true };
@@ -17,17 +14,17 @@ const fn e(number: u64) -> Epoch {
 fn step(steps: &mut Steps, bytes: u64, mark: u64) {
     assert!(matches!(steps.begin(false), FirstAction::Encode { .. }));
     steps.record_encode(Some(e(mark)));
-    assert_eq!(steps.record_write(bytes, false), AfterWrite::Sync(e(mark)));
+    assert_eq!(steps.record_write(bytes, false), Some(e(mark)));
     steps.record_sync(e(mark));
 }
 
 #[test]
 fn a_mark_is_synced_once_it_is_written_and_counts_after_that() {
-    let mut steps = Steps::new();
+    let mut steps = Steps::default();
     assert_eq!(steps.begin(false), IDLE);
     steps.record_encode(Some(e(5)));
     assert_eq!(steps.stage, StepStage::Encoded);
-    assert_eq!(steps.record_write(100, false), AfterWrite::Sync(e(5)));
+    assert_eq!(steps.record_write(100, false), Some(e(5)));
     assert_eq!(steps.stage, StepStage::Submitted);
     assert!(!steps.may_roll(), "what is written is not synced yet");
     steps.record_sync(e(5));
@@ -37,38 +34,39 @@ fn a_mark_is_synced_once_it_is_written_and_counts_after_that() {
 
 #[test]
 fn blocks_without_a_mark_are_written_and_not_synced() {
-    let mut steps = Steps::new();
+    let mut steps = Steps::default();
     steps.begin(false);
     steps.record_encode(None);
-    assert_eq!(steps.record_write(100, false), AfterWrite::Done);
+    assert_eq!(steps.record_write(100, false), None);
     assert_eq!(steps.stage, StepStage::Empty);
     assert!(!steps.may_roll(), "a new file waits for the mark behind them");
 }
 
 #[test]
 fn what_has_no_space_is_submitted_again_before_anything_is_encoded() {
-    let mut steps = Steps::new();
+    let mut steps = Steps::default();
     steps.begin(false);
     steps.record_encode(Some(e(5)));
-    assert_eq!(steps.record_write(40, true), AfterWrite::Hold);
+    assert_eq!(steps.record_write(40, true), None);
+    assert_eq!(steps.stage, StepStage::Held);
     for _ in 0..2 {
         assert_eq!(steps.begin(false), FirstAction::SubmitHeld);
         assert!(steps.is_heavy() && !steps.is_for_waiter() && !steps.may_roll());
-        assert_eq!(steps.record_write(0, true), AfterWrite::Hold);
+        assert_eq!(steps.record_write(0, true), None);
     }
     assert_eq!(steps.begin(false), FirstAction::SubmitHeld);
-    assert_eq!(steps.record_write(60, false), AfterWrite::Sync(e(5)), "with its mark, which is the held one");
+    assert_eq!(steps.record_write(60, false), Some(e(5)), "with its mark, which is the held one");
     steps.record_sync(e(5));
     assert_eq!(steps.begin(false), IDLE);
 }
 
 #[test]
 fn a_device_is_busy_from_half_a_buffer_between_two_marks_on() {
-    let mut steps = Steps::new();
+    let mut steps = Steps::default();
     step(&mut steps, EARLY_CLOSE_BYTES_MAX, 5);
     assert_eq!(steps.begin(false), IDLE);
     steps.record_encode(None);
-    assert_eq!(steps.record_write(EARLY_CLOSE_BYTES_MAX + 1, false), AfterWrite::Done);
+    assert_eq!(steps.record_write(EARLY_CLOSE_BYTES_MAX + 1, false), None);
     assert!(!steps.is_for_waiter());
     assert_eq!(steps.begin(false), BUSY);
     steps.record_encode(Some(e(6)));
@@ -84,7 +82,7 @@ fn a_device_is_busy_from_half_a_buffer_between_two_marks_on() {
 
 #[test]
 fn a_log_that_has_ended_or_is_closed_writes_nothing_more() {
-    let mut steps = Steps::new();
+    let mut steps = Steps::default();
     assert_eq!(steps.begin(true), FirstAction::Stop);
     steps.begin(false);
     steps.record_encode(Some(e(5)));
@@ -92,14 +90,6 @@ fn a_log_that_has_ended_or_is_closed_writes_nothing_more() {
     assert_eq!(steps.begin(true), FirstAction::Stop, "what is held stays in memory");
     steps.close();
     assert_eq!(steps.begin(false), FirstAction::Stop);
-}
-
-#[test]
-fn a_waiter_leaves_the_new_file_to_the_logger() {
-    assert_eq!(Steps::end(StepBy::Logger, true), LastAction::Roll);
-    assert_eq!(Steps::end(StepBy::Waiter, true), LastAction::WakeLogger);
-    assert_eq!(Steps::end(StepBy::Logger, false), LastAction::Rest);
-    assert_eq!(Steps::end(StepBy::Waiter, false), LastAction::Rest);
 }
 
 #[test]
@@ -122,7 +112,7 @@ fn the_epoch_closes_early_for_a_result_of_its_own_only() {
 #[test]
 #[should_panic(expected = "synced without being written")]
 fn a_mark_that_is_not_written_is_not_synced() {
-    let mut steps = Steps::new();
+    let mut steps = Steps::default();
     steps.begin(false);
     steps.record_encode(Some(e(5)));
     steps.record_sync(e(5));
@@ -131,7 +121,7 @@ fn a_mark_that_is_not_written_is_not_synced() {
 #[test]
 #[should_panic(expected = "comes before anything else in the chain")]
 fn nothing_is_encoded_behind_what_is_held() {
-    let mut steps = Steps::new();
+    let mut steps = Steps::default();
     steps.begin(false);
     steps.record_encode(None);
     steps.record_write(0, true);
