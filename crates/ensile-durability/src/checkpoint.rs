@@ -37,7 +37,7 @@ mod slices;
 
 pub(crate) mod orphans;
 
-pub(crate) mod files;
+mod fuzzy_part_writer;
 
 pub(crate) mod picture;
 
@@ -45,16 +45,13 @@ mod part;
 
 mod state_machine;
 
-pub(crate) mod start;
-
 mod manager;
 
 pub use config::{CheckpointConfig, Strategy};
-pub use manager::{CheckpointStep, Checkpoints};
+pub use manager::{CheckpointStart, CheckpointStep, Checkpoints};
 pub use pages::{Pages, PagesEnded, PictureAttempt, PublishedPages, TakenPage, WantedPages};
 pub use range_partition::RangeCut;
 pub(crate) use request::picture_epoch;
 pub use request::{CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointTurn};
-pub use start::CheckpointStart;
 pub use stats::CheckpointStats;
 pub use walk::{Slice, Walk};

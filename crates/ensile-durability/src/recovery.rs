@@ -58,7 +58,6 @@ mod install_generation;
 pub mod archive;
 pub mod examination;
 mod phase_times;
-mod single_thread;
 
 pub use examination::{AdoptOptions, adopt, adopt_with};
 pub use install_generation::{Finished, ReadOnly, Recovered};
@@ -66,5 +65,4 @@ pub use phase_times::RecoveryWatch;
 pub use progress::{Phase, PhaseReport, Progress};
 pub use replay_state::Recovery;
 pub use report::{RecoveryReport, TornTail};
-pub use scan::LogScan;
-pub use single_thread::recover;
+pub use scan::{LogScan, recover};

@@ -34,9 +34,6 @@ pub(crate) struct DiskSpace {
 
 impl DiskSpace {
     /// Checks that a checkpoint of about this size, in bytes, fits.
-    ///
-    /// # Errors
-    /// The reason why the checkpoint does not fit, and the remedy.
     pub(crate) fn look(disk: &dyn Disk, checkpointers: usize, bytes: u64) -> Result<Self, String> {
         let mut space = Self { devices: Vec::new() };
         for checkpointer in 0..checkpointers {
@@ -75,10 +72,8 @@ impl DiskSpace {
     }
 
     /// Checks that the log's part is still free on this checkpointer's device. Returns true if half of the free space
-    /// at the start has gone: this checkpoint must end before the other half has gone too.
-    ///
-    /// # Errors
-    /// The free bytes, if the log's part is not free.
+    /// at the start has gone: this checkpoint must end before the other half has gone too. Errors: the free bytes, if
+    /// the log's part is not free.
     pub(crate) fn check(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
         let is_its = |device: &&Device| device.checkpointers.contains(&checkpointer);
         let Some(device) = self.devices.iter().find(is_its).filter(|device| device.left_bytes > 0) else {

@@ -44,6 +44,8 @@ use crate::reentrancy::{CallBack, CallBackScope, UserCode};
 use crate::store::open_store::OpenStore;
 use crate::wake_up::WakeUp;
 
+pub use construction::CheckpointStart;
+
 /// Reason for giving up an attempt when a step panics.
 const PANICKED: &str = "a checkpointer panicked, and none is made before the database is opened again";
 

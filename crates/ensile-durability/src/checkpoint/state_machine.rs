@@ -32,10 +32,8 @@
 //! decides when a checkpoint is due.
 
 // Order of the modules, low to high: a file uses files before it.
-mod occasion;
 mod settings;
 mod state;
-mod upkeep;
 
 mod range_schedule;
 mod strategy;
@@ -43,7 +41,6 @@ mod strategy;
 mod action;
 mod history;
 mod parts;
-mod turn;
 
 mod callers;
 mod uncovered_log;

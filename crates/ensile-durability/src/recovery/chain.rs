@@ -238,10 +238,8 @@ impl Chain {
 
 /// Checks that the opening block of a listed generation's file agrees with the manifest: in database (I1), format (L7),
 /// salt and kind of entries. Files were made anew, and synced, for the generation that lists them. So a file of such a
-/// name with a different opening block was put there by someone else.
-///
-/// # Errors
-/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`] or [`DurabilityError::Damaged`].
+/// name with a different opening block was put there by someone else. Errors: [`DurabilityError::NotOurs`],
+/// [`DurabilityError::Unknown`] or [`DurabilityError::Damaged`].
 pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<(), DurabilityError> {
     let name = file.file.to_string();
     if let Some(found) = file.identity.filter(|found| *found != generation.database) {

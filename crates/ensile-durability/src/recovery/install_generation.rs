@@ -23,7 +23,7 @@ use super::replay::LogPiece;
 use super::replay_state::Recovery;
 use super::report::RecoveryReport;
 use super::resync_tail::{self, AtOnce};
-use crate::checkpoint::start::CheckpointStart;
+use crate::checkpoint::CheckpointStart;
 use crate::files::block::Salt;
 use crate::files::block::origin::Origin;
 use crate::files::hint::HintWriter;

@@ -95,10 +95,8 @@ pub(super) fn missing_file(name: SegmentName) -> DurabilityError {
 
 /// Checks that unlisted logs hold no entry that counts. Only a manifest of another moment leaves entries there. Returns
 /// the removable files: files proven to be this database's (I1), and files that end before a whole opening block.
-///
-/// # Errors
-/// [`DurabilityError::NotOurs`] for a file of another database, [`DurabilityError::Unknown`] for a file of a newer
-/// version, [`DurabilityError::Damaged`] if a file holds unlisted entries.
+/// Errors: [`DurabilityError::NotOurs`] for a file of another database, [`DurabilityError::Unknown`] for a file of a
+/// newer version, [`DurabilityError::Damaged`] if a file holds unlisted entries.
 pub(super) fn check_unlisted(
     disk: &dyn Disk,
     manifest: &Manifest,

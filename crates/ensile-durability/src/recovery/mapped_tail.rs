@@ -101,11 +101,8 @@ impl LeftByProcess {
         }
     }
 
-    /// Buffers that an open takes. `None` if the open takes no buffers.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] for a state that no death of a process leaves; [`DurabilityError::Config`] if the
-    /// boot cannot be read.
+    /// Buffers that an open takes. `None` if the open takes no buffers. Errors: [`DurabilityError::Damaged`] for a
+    /// state that no death of a process leaves; [`DurabilityError::Config`] if the boot cannot be read.
     pub(super) fn buffers(
         self,
         disk: &dyn Disk,

@@ -15,11 +15,11 @@ use ensile_disk::Disk;
 
 use super::chain::Chain;
 use super::durable_epoch::{self, Verdict};
+use super::install_generation::Recovered;
 use super::log_files::{Files, with_next};
 use super::mapped_tail::{self, EntriesToTake, JudgedLife};
 use super::replay_state::{Judged, Recovery};
 use super::validation::{self, FirstEnds, Inventory};
-use crate::DurabilityError;
 use crate::files::hint::Hint;
 use crate::files::log::file_chain::FileChain;
 use crate::files::manifest::ManifestKeeper;
@@ -31,6 +31,7 @@ use crate::store::archive::{self, Archive};
 use crate::store::claim::{Wanted, claim};
 use crate::store::open::{Store, WantedStore};
 use crate::store::{Archiving, Locks};
+use crate::{DurabilityError, Recoverable};
 
 /// Reason that a judgement of an open returns a value if the judgement ends without an error.
 const NOTHING_FOUND: &str = "the first finding has ended the open";
@@ -166,6 +167,16 @@ impl LogScan {
 }
 
 impl Recovery {
+    /// Runs the whole scan on the calling thread: see [`LogScan`].
+    ///
+    /// # Errors
+    /// As for [`LogScan`]'s parts.
+    pub fn open(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
+        let scan = LogScan::begin(disk, config)?;
+        while scan.step()? {}
+        scan.finish()
+    }
+
     /// Judges a generation by the files of its logs. If a process-safe life of this boot left the generation, recovery
     /// first takes the entries that the process had given to the system, and then judges the logs again (B4, B5).
     fn judge_and_take(
@@ -213,4 +224,18 @@ impl Recovery {
         let verdict = validation::generation(generation, &chains, hint, checkpoint, &mut FirstEnds)?;
         Ok((chains, verdict.expect(NOTHING_FOUND)))
     }
+}
+
+/// Recovers on the calling thread alone: scan, replay into `target`, and finish.
+///
+/// # Errors
+/// As [`Recovery::open`], [`Recovery::replay_step`] and [`Recovery::finish`].
+pub fn recover(
+    disk: Arc<dyn Disk>,
+    config: LogConfig,
+    target: &dyn Recoverable,
+) -> Result<Recovered, DurabilityError> {
+    let recovery = Recovery::open(disk, config)?;
+    while recovery.replay_step(target)? {}
+    recovery.finish(target)
 }

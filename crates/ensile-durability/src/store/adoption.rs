@@ -61,10 +61,8 @@ pub(crate) struct LeftToAdopt {
 }
 
 /// Makes the database in this folder a database of its own. The archive stays with the original. `take` first takes the
-/// entries of a process-safe life, and reports the entries that the adoption gives up.
-///
-/// # Errors
-/// Errors of `take` and of [`crate::adopt`]. After an error of `take`, no other file has changed.
+/// entries of a process-safe life, and reports the entries that the adoption gives up. Errors of `take` and of
+/// [`crate::adopt`]. After an error of `take`, no other file has changed.
 pub(crate) fn adopt(
     disk: &Arc<dyn Disk>,
     take: impl FnOnce(&Arc<dyn Disk>, &Manifest) -> Result<LeftToAdopt, DurabilityError>,

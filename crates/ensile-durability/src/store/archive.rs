@@ -140,9 +140,6 @@ impl Archive {
 
     /// Generation of this number, as `ARCHIVE` lists it; `None` if `ARCHIVE` does not list the generation, or does not
     /// exist. A recovery asks for a log file without a listed generation.
-    ///
-    /// # Errors
-    /// `ARCHIVE` cannot be read, or belongs to a different database.
     pub(crate) fn listed_generation(&self, generation: u64) -> Result<Option<Generation>, DurabilityError> {
         let list = self.read(&mut self.state.lock())?;
         let generations = list.into_iter().flat_map(|list| list.generations);
@@ -162,9 +159,6 @@ impl Archive {
     }
 
     /// Writes the generations of this manifest to `ARCHIVE` (A3). Begins `ARCHIVE` if it is missing.
-    ///
-    /// # Errors
-    /// `ARCHIVE` cannot be written, or belongs to a different database.
     pub(crate) fn note(&self, manifest: &Manifest) -> Result<(), DurabilityError> {
         let newest = manifest.generations.last().map_or(0, |newest| newest.number);
         let mut state = self.state.lock();
@@ -180,9 +174,6 @@ impl Archive {
 
     /// Writes generations to `ARCHIVE` as [`Archive::note`] does. A recovery calls with the ended generations, before
     /// the manifest has them. `is_empty` is true for the number of a generation without entries.
-    ///
-    /// # Errors
-    /// As [`Archive::note`].
     pub(crate) fn note_decided(
         &self,
         manifest: &Manifest,
@@ -268,10 +259,8 @@ impl Archive {
     }
 
     /// Copies a closed file to the archive. True if the file was copied now. False if the archive has a copy, or does
-    /// not list the generation of the file: an unlisted generation has no entry that the archive lacks.
-    ///
-    /// # Errors
-    /// Reason why the file is not archived. The file must stay.
+    /// not list the generation of the file: an unlisted generation has no entry that the archive lacks. Errors: reason
+    /// why the file is not archived. The file must stay.
     pub(crate) fn archive_file(&self, closed: &ClosedFile) -> Result<bool, DurabilityError> {
         let mut state = self.state.lock();
         let copied = self.copy_if_listed(&mut state, closed);
@@ -362,9 +351,7 @@ pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64
     Ok(end)
 }
 
-/// Checks that the folder of an unlisted archive may become this database's archive.
-///
-/// # Errors
+/// Checks that the folder of an unlisted archive may become this database's archive. Errors:
 /// [`DurabilityError::Config`] if the folder has an `ARCHIVE` of an ended archive, or if the link `archive` leads
 /// elsewhere.
 pub(crate) fn check_new(

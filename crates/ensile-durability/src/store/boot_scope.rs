@@ -17,9 +17,6 @@ use crate::files::names::log_folder;
 
 /// Identity of the current run, for a life with this number of logs; `None` if the system does not tell its boot. A
 /// recovery compares it with the run in the manifest, and writes it there.
-///
-/// # Errors
-/// The disk's.
 pub(crate) fn run_of(disk: &dyn Disk, logs: u32) -> Result<Option<BootId>, DiskError> {
     let Some(boot) = disk.boot() else { return Ok(None) };
     let mounts = folders(logs).map(|folder| mount_of(disk, &folder)).collect::<Result<Vec<_>, _>>()?;
@@ -38,9 +35,6 @@ pub(crate) fn run_of(disk: &dyn Disk, logs: u32) -> Result<Option<BootId>, DiskE
 
 /// Paths of the folders whose mounts the system does not tell, for a life with this number of logs. A recovery reports
 /// these folders.
-///
-/// # Errors
-/// The disk's.
 pub(crate) fn unknown_mounts(disk: &dyn Disk, logs: u32) -> Result<Vec<String>, DiskError> {
     let mut unknown = Vec::new();
     for folder in folders(logs) {

@@ -28,10 +28,7 @@ pub(crate) struct Wanted<'a> {
 
 /// Makes the wanted folders this database's folders: made or linked, locked, marked, and on the list of the next
 /// manifest. Returns the locks of the new folders, and true if there are new folders: the caller then replaces the
-/// manifest.
-///
-/// # Errors
-/// [`DurabilityError::ForeignFolder`], [`DurabilityError::InUse`], and those of [`folders::make`].
+/// manifest. Errors: [`DurabilityError::ForeignFolder`], [`DurabilityError::InUse`], and those of [`folders::make`].
 pub(crate) fn claim(
     keeper: &mut ManifestKeeper,
     wanted: &[Wanted<'_>],

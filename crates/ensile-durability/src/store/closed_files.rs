@@ -66,9 +66,6 @@ impl ClosedFiles {
 
     /// Archives the oldest file that is not archived, and returns its length in bytes. Returns `None` if every file is
     /// archived.
-    ///
-    /// # Errors
-    /// The reason why the file is not archived.
     pub(crate) fn archive_next(&self, archive: &Archive) -> Result<Option<u64>, DurabilityError> {
         let _one = self.removing.lock();
         // Relaxed: `archived` changes under the `removing` lock only. Elsewhere the number is only reported.
@@ -108,9 +105,7 @@ impl ClosedFiles {
     /// is kept, ends the removal. If `archive` is given, a file is archived before its removal. `note` is called with
     /// each removed file, and with the file's space if the space is kept. The caller syncs the names of the removed
     /// files, after a failure too. If a file is missing, an earlier call removed the file and reported a failure.
-    ///
-    /// # Errors
-    /// The disk's errors. If a file cannot be archived, the reason: the file and all later files stay.
+    /// Errors: the disk's errors. If a file cannot be archived, the reason: the file and all later files stay.
     pub(crate) fn remove_below(
         &self,
         disk: &dyn Disk,

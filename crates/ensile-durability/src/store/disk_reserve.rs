@@ -54,10 +54,7 @@ impl Reserve {
     }
 
     /// Makes the missing files of the reserve if the disk has space. A disk without space is no failure: a later call
-    /// tries again.
-    ///
-    /// # Errors
-    /// The disk's, for a reason other than space.
+    /// tries again. Errors: the disk's, for a reason other than space.
     pub(crate) fn make(&self) -> Result<(), DiskError> {
         let mut is_kept = true;
         for folder in &self.folders {
@@ -104,9 +101,6 @@ impl Reserve {
     }
 
     /// Removes the reserve to free its space. True if a file was removed.
-    ///
-    /// # Errors
-    /// The disk's.
     pub(crate) fn give_up(&self) -> Result<bool, DiskError> {
         let mut had_any = false;
         for folder in &self.folders {

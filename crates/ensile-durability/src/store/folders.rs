@@ -17,9 +17,6 @@ use crate::DurabilityError;
 
 /// Checks that `links` is empty, or has a distinct folder for each of `count` owners. `what` (such as "log") and
 /// `owner` (such as "logger") are words for the error text.
-///
-/// # Errors
-/// [`DurabilityError::Config`].
 pub(crate) fn check_links(
     links: &[PathBuf],
     count: usize,
@@ -38,9 +35,7 @@ pub(crate) fn check_links(
     }
 }
 
-/// Makes the folders `names`: links to `links`, or plain folders without links. The caller syncs the names.
-///
-/// # Errors
+/// Makes the folders `names`: links to `links`, or plain folders without links. The caller syncs the names. Errors:
 /// [`DurabilityError::Config`] if a different entry stands at a name; [`DurabilityError::FolderMissing`]; the disk's.
 pub(crate) fn make(disk: &dyn Disk, names: &[String], links: &[PathBuf]) -> Result<(), DurabilityError> {
     debug_assert!(links.is_empty() || links.len() == names.len());

@@ -59,9 +59,6 @@ pub(crate) struct Leases {
 impl Leases {
     /// Asks for the permission to remove files at the time `now`, in nanoseconds. `None` while a lease is held: the
     /// caller asks again later.
-    ///
-    /// # Errors
-    /// The disk's.
     pub(crate) fn ask(&self, disk: &dyn Disk, now: u64) -> Result<Option<Clearance>, DiskError> {
         // The lock guards a number: no panic leaves the number half changed.
         let mut refused = self.refused_nanos.lock();
@@ -84,9 +81,6 @@ impl Leases {
 }
 
 /// Takes the lock for removals, and makes `LEASES` if it is missing. `None` while a reader holds a lease.
-///
-/// # Errors
-/// The disk's.
 pub(crate) fn try_lock(disk: &dyn Disk) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
     match disk.lock(LEASES) {
         Ok(lock) => Ok(Some(lock)),

@@ -199,11 +199,8 @@ fn damaged_file_error(path: &str, offset: usize, detail: &str) -> DurabilityErro
     DurabilityError::damaged_file(path, offset as u64, format!("{detail}, and {NO_DEATH_LEAVES_IT}"))
 }
 
-/// Checks that the file of this owner exists, and is the file that was made (B4).
-///
-/// # Errors
-/// [`DurabilityError::Damaged`] if the file is missing, replaced or changed; [`DurabilityError::Unknown`] for a newer
-/// format; the disk's.
+/// Checks that the file of this owner exists, and is the file that was made (B4). Errors: [`DurabilityError::Damaged`]
+/// if the file is missing, replaced or changed; [`DurabilityError::Unknown`] for a newer format; the disk's.
 fn check(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<(), DurabilityError> {
     let path = kind.path(owner);
     if !disk.exists(&path)? {
@@ -245,9 +242,6 @@ pub(crate) struct BufferFiles {
 impl BufferFiles {
     /// Makes the list of a log that has no buffers, at the beginning of a process-safe life. `epoch_interval` is the
     /// time between two calls of `note_alive`.
-    ///
-    /// # Errors
-    /// The disk's.
     pub(crate) fn make(
         disk: Arc<dyn Disk>,
         owner: BufferOwner,
@@ -328,10 +322,8 @@ pub(crate) struct LeftBuffers {
 
 impl LeftBuffers {
     /// Finds the buffers in the logs of the owner's generation. `owner.logger` is ignored, and `logs` is the number of
-    /// logs. The manifest must say that the generation has buffers.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] for a state that no death of a process leaves (B4).
+    /// logs. The manifest must say that the generation has buffers. Errors: [`DurabilityError::Damaged`] for a state
+    /// that no death of a process leaves (B4).
     pub(crate) fn find(disk: &dyn Disk, owner: BufferOwner, logs: u32) -> Result<Self, DurabilityError> {
         let mut found = Self::default();
         for logger in 0..logs {
@@ -358,10 +350,8 @@ impl LeftBuffers {
     }
 
     /// Checks that an open generation has no buffers with entries, if the manifest names no buffers. `boot` is the
-    /// current boot. If `boot` is `None`, buffers of every boot count.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] for a buffer that counts entries.
+    /// current boot. If `boot` is `None`, buffers of every boot count. Errors: [`DurabilityError::Damaged`] for a
+    /// buffer that counts entries.
     pub(crate) fn check_none(
         disk: &dyn Disk,
         generation: &Generation,
@@ -416,9 +406,6 @@ impl HeldAbove {
 
 /// Finds the buffers of a generation, of every boot, with entries above `durable` or with damaged bytes. An examination
 /// reports these entries as not durable.
-///
-/// # Errors
-/// The disk's.
 pub(crate) fn held_above(
     disk: &dyn Disk,
     generation: &Generation,
@@ -445,9 +432,6 @@ pub(crate) fn held_above(
 /// buffer whose last entries went into blocks of the log that were not copied. `blocks` is `None` without a copy. For a
 /// copy, `blocks` has the number of blocks of every readable log, by logger; entries written to an unreadable log count
 /// as lacking.
-///
-/// # Errors
-/// The disk's.
 pub(crate) fn missing_files(
     disk: &dyn Disk,
     generation: &Generation,
@@ -487,10 +471,8 @@ pub(crate) fn missing_files(
 /// Checks the buffers of the owner that are not listed. An unlisted buffer counts no entry: a buffer is listed before
 /// its first entry, and struck when it is empty (B4). The bits of the list have no checksum, so this check finds a lost
 /// bit. The check also finds the folder of an earlier version whose manifest did not name its boot. `boot` selects the
-/// buffers of a boot; `None` selects every boot.
-///
-/// # Errors
-/// [`DurabilityError::Damaged`] for an unlisted buffer that counts entries.
+/// buffers of a boot; `None` selects every boot. Errors: [`DurabilityError::Damaged`] for an unlisted buffer that
+/// counts entries.
 fn check_unlisted(
     disk: &dyn Disk,
     owner: &BufferOwner,
@@ -603,9 +585,6 @@ fn read(disk: &dyn Disk, name: BufferName) -> Result<(Option<LeftEntries>, u64),
 }
 
 /// Names of the mapped files of a generation's logs. A repair copies the files.
-///
-/// # Errors
-/// The disk's.
 pub(crate) fn names_of(disk: &dyn Disk, generation: u64, logs: u32) -> Result<Vec<String>, DiskError> {
     let mut names = Vec::new();
     for logger in 0..logs {

@@ -21,9 +21,6 @@ use crate::files::mark::Mark;
 use crate::files::names::{FOLDER, FOLDER_NEW, LOCK, MAIN};
 
 /// Names of the folders of this manifest whose marks a repair can write anew.
-///
-/// # Errors
-/// An error of the disk.
 pub(crate) fn renewable_marks(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, DurabilityError> {
     if ownership::check_main(disk, manifest, false).is_err() {
         return Ok(Vec::new());
@@ -38,9 +35,6 @@ pub(crate) fn renewable_marks(disk: &dyn Disk, manifest: &Manifest) -> Result<Ve
 }
 
 /// Writes the marks of these folders of a closed database.
-///
-/// # Errors
-/// [`DurabilityError::InUse`], or an error of the disk.
 pub(crate) fn renew_marks(
     disk: &dyn Disk,
     manifest: &Manifest,

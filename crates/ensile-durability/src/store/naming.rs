@@ -29,9 +29,6 @@ pub enum Naming {
 
 impl Naming {
     /// Checks that a folder with this manifest may be opened with this naming.
-    ///
-    /// # Errors
-    /// [`DurabilityError::OtherApplication`]; the disk's.
     pub(crate) fn check(&self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
         let Some(found) = &manifest.application else { return Ok(()) };
         let given = match self {

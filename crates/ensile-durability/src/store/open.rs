@@ -63,10 +63,8 @@ pub(crate) struct Store {
 
 impl Store {
     /// Locks the folders, checks the owner, and begins a new database if there is none. An archive that is given up is
-    /// not checked, and leaves the list.
-    ///
-    /// # Errors
-    /// As the table in [`ownership`] says. An error leaves the folder as it was.
+    /// not checked, and leaves the list. Errors: as the table in [`ownership`] says. An error leaves the folder as it
+    /// was.
     pub(crate) fn open(disk: Arc<dyn Disk>, wanted: &WantedStore<'_>) -> Result<Self, DurabilityError> {
         Self::open_for(disk, wanted, None)
     }
@@ -250,11 +248,9 @@ fn lock_listed(
 }
 
 /// Locks the folders of an existing database for a caller that does not open the database, such as an examination. A
-/// copy that has not ended is refused. `note` receives the reasons for which an open would refuse the folders.
-///
-/// # Errors
-/// Errors of `note`, and errors of an open that concern this machine. An unreadable manifest is no error here: the
-/// caller judges the manifest later.
+/// copy that has not ended is refused. `note` receives the reasons for which an open would refuse the folders. Errors
+/// of `note`, and errors of an open that concern this machine. An unreadable manifest is no error here: the caller
+/// judges the manifest later.
 pub(crate) fn lock_existing(
     disk: &dyn Disk,
     mode: LockMode,

@@ -188,9 +188,6 @@ impl OpenStore {
     }
 
     /// Clearance to remove covered files (I3). `None` if a lease is held: the caller asks again later.
-    ///
-    /// # Errors
-    /// The disk's.
     pub(crate) fn ask_leases(&self) -> Result<Option<Clearance>, DiskError> {
         self.leases.ask(&*self.disk, self.clock.nanos())
     }
@@ -202,10 +199,8 @@ impl OpenStore {
 
     /// Removes the files of closed generations if their entries have epochs below `covered`, and if the manifest no
     /// longer lists their generation. Every file is archived first. The order of the removals is free, because no
-    /// listed generation needs the files. `note` is called with every removed file.
-    ///
-    /// # Errors
-    /// The disk's, and the archive's. A later call tries again.
+    /// listed generation needs the files. `note` is called with every removed file. Errors: the disk's, and the
+    /// archive's. A later call tries again.
     pub(crate) fn remove_older_below(
         &self,
         covered: Epoch,
@@ -249,9 +244,6 @@ impl OpenStore {
 
     /// Writes the generations of the manifest to the archive, if present (A3). The next manifest remembers the
     /// archive's state (A2).
-    ///
-    /// # Errors
-    /// The archive cannot be written.
     pub(crate) fn note_in_archive(&self) -> Result<(), DurabilityError> {
         let Some(archive) = &self.archive else { return Ok(()) };
         let manifest = self.manifest.lock().manifest().clone();
@@ -276,10 +268,7 @@ impl OpenStore {
     }
 
     /// Checks that the main folder and the folders of `logs` logs still have names. A removed folder takes its files
-    /// with it.
-    ///
-    /// # Errors
-    /// [`DiskError::Removed`]; the disk's.
+    /// with it. Errors: [`DiskError::Removed`]; the disk's.
     pub(crate) fn check_named(&self, logs: usize) -> Result<(), DiskError> {
         self.locks.lock().as_ref().map_or(Ok(()), |locks| locks.check_named(logs))
     }

@@ -189,9 +189,6 @@ pub(crate) fn check_listed(
 
 /// Checks that the unlisted folder `name` may become this database's, and returns the mark for the folder. An earlier
 /// open that failed may have left the mark already, without a successful sync.
-///
-/// # Errors
-/// [`DurabilityError::ForeignFolder`].
 pub(crate) fn check_free(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<Mark, DurabilityError> {
     let wanted = mark(manifest, name);
     let detail = match Mark::read(disk, name)? {
@@ -302,10 +299,8 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
     Ok(Some(DurabilityError::NotADatabase { folder, detail }))
 }
 
-/// Reads the manifest of a folder that must have a manifest.
-///
-/// # Errors
-/// Those of [`Manifest::read`]. A missing manifest is damage, or means that the folder has no database.
+/// Reads the manifest of a folder that must have a manifest. Errors: those of [`Manifest::read`]. A missing manifest is
+/// damage, or means that the folder has no database.
 pub(crate) fn expect_manifest(disk: &dyn Disk) -> Result<Manifest, DurabilityError> {
     match Manifest::read(disk)? {
         Some(manifest) => Ok(manifest),
@@ -357,10 +352,8 @@ pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
 }
 
 /// True if an unlisted file proves to be this database's (I1). A file that ends before its opening block is whole
-/// counts too: the opening block is synced before later blocks are written.
-///
-/// # Errors
-/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`].
+/// counts too: the opening block is synced before later blocks are written. Errors: [`DurabilityError::NotOurs`],
+/// [`DurabilityError::Unknown`].
 pub(crate) fn proves_ours(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool, DurabilityError> {
     let opening = Scanner::opening_of(disk, name)?;
     match opening {

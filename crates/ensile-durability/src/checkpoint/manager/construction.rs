@@ -14,8 +14,8 @@ use crate::DurabilityError;
 use crate::checkpoint::config::{CheckpointConfig, Strategy};
 use crate::checkpoint::orphans;
 use crate::checkpoint::pages::WantedPages;
+use crate::checkpoint::picture::base_picture::ReopenedPicture;
 use crate::checkpoint::picture::picture_set::{PagesOrigin, PictureKeeper};
-use crate::checkpoint::start::CheckpointStart;
 use crate::checkpoint::state_machine::{CheckpointStateMachine, OpenFigures, Terms};
 use crate::checkpoint::stats::CheckpointCounters;
 use crate::control::pace::CheckpointPace;
@@ -23,12 +23,41 @@ use crate::control::recovery_time::{LogWork, MeasuredRecovery, RecoveryOutlook};
 use crate::files::checkpoint::block::LargePermit;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{MANIFEST, PageFileName, PartName, checkpoint_folder};
+use crate::files::picture::loaded_picture::LoadedPicture;
 use crate::files::rates;
 use crate::identity::Identity;
 use crate::log::Log;
 use crate::number;
 use crate::store::claim::{Wanted, claim};
+use crate::store::leases;
 use crate::store::open_store::OpenStore;
+
+/// Base of [`crate::Checkpoints::start`]: the places of all pages, if a picture was loaded.
+#[derive(Debug, Default)]
+pub struct CheckpointStart {
+    pub(crate) picture: Option<LoadedPicture>,
+    /// Measured cost of the recovery, if the caller has measured the recovery.
+    pub(crate) measured: MeasuredRecovery,
+}
+
+impl CheckpointStart {
+    /// The loaded picture with its files opened to write, if the next picture can go on from the loaded picture.
+    fn reopen(
+        self,
+        store: &OpenStore,
+        database: Identity,
+        config: &CheckpointConfig,
+    ) -> Result<Option<ReopenedPicture>, DurabilityError> {
+        let Some(loaded) = self.picture.filter(|_| config.strategy == Strategy::Pictures) else {
+            return Ok(None);
+        };
+        assert!(config.checkpointers > 0, "somebody writes");
+        let disk = &**store.disk();
+        // The lock is let go of at once: a lease that begins from here on is of the installed picture.
+        let is_leased = leases::try_lock(disk)?.is_none();
+        ReopenedPicture::open(disk, loaded, database, config.checkpointers, is_leased)
+    }
+}
 
 impl Checkpoints {
     /// Creates the checkpoints of a database, and makes the checkpointers' folders. An open calls `start` once, after

@@ -19,7 +19,7 @@ use ensile_epoch::Advance;
 use super::{CheckpointStep, Checkpoints, pages_of};
 use crate::checkpoint::config::{GIVEN_WHILE_AWAITED, Strategy};
 use crate::checkpoint::disk_space::DiskSpace;
-use crate::checkpoint::files::fuzzy_part_writer::{FileSetOwner, FuzzyPartWriter};
+use crate::checkpoint::fuzzy_part_writer::{FileSetOwner, FuzzyPartWriter};
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::part::PartUnderWay;

@@ -53,9 +53,6 @@ pub(in crate::checkpoint) struct ReopenedPicture {
 impl ReopenedPicture {
     /// Opens the files of the loaded picture in the folders of the checkpointers of database `identity`. `None` if the
     /// picture belongs to another database, of which this database is a copy. `is_leased`: a reader may hold a lease.
-    ///
-    /// # Errors
-    /// An error of the disk, or new damage of a file.
     pub(in crate::checkpoint) fn open(
         disk: &dyn Disk,
         loaded: LoadedPicture,

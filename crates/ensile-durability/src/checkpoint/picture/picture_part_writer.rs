@@ -94,9 +94,6 @@ impl PicturePartWriter {
     /// Takes one page and writes the page, or a block of versions that commits have left. While the bandwidth is used
     /// up, the step only writes versions, once the versions fill a block or no page follows; `None` if the step wrote
     /// nothing.
-    ///
-    /// # Errors
-    /// The reason for the part's failure.
     pub(in crate::checkpoint) fn step(
         &mut self,
         pages: &dyn Pages,
@@ -224,9 +221,6 @@ impl PicturePartWriter {
     }
 
     /// Ends the part: all written blocks survive a crash.
-    ///
-    /// # Errors
-    /// An error of the disk.
     pub(in crate::checkpoint) fn end(mut self) -> Result<PagesWritten, String> {
         assert!(self.slices.are_through(), "N17: every slice is taken as a whole");
         assert!(!self.may_be_displaced, "N9: what was displaced is written behind the last page");

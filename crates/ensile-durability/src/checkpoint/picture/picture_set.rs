@@ -166,9 +166,6 @@ impl PictureKeeper {
 
     /// The stamp of the picture under way, and the page file of this checkpointer. Makes the file if the checkpointer
     /// has none yet.
-    ///
-    /// # Errors
-    /// An error of the disk, or no number left for the file.
     pub(in crate::checkpoint) fn open_page_file(
         &self,
         disk: &dyn Disk,
@@ -231,10 +228,8 @@ impl PictureKeeper {
         all.held.extend(part.held);
     }
 
-    /// Writes and syncs the directory and the root. Every part is written and synced.
-    ///
-    /// # Errors
-    /// The reason. The caller abandons the attempt.
+    /// Writes and syncs the directory and the root. Every part is written and synced. Errors: the reason. The caller
+    /// abandons the attempt.
     pub(in crate::checkpoint) fn close(&self) -> Result<ClosedPicture, String> {
         let (mut under_way, base, files, next_page) = {
             let mut kept = self.kept.lock();
@@ -310,10 +305,7 @@ impl PictureKeeper {
     }
 
     /// Frees the extents of a failed attempt. Files that the installed picture does not have are given up, because the
-    /// files are removed.
-    ///
-    /// # Errors
-    /// An error of the disk: a file stays longer than needed.
+    /// files are removed. Errors: an error of the disk: a file stays longer than needed.
     pub(in crate::checkpoint) fn abandon(&self) -> Result<(), DiskError> {
         let files = {
             let mut kept = self.kept.lock();
@@ -329,10 +321,8 @@ impl PictureKeeper {
         cut(&files)
     }
 
-    /// Frees the extents that no installed picture reaches any more. No reader holds a lease.
-    ///
-    /// # Errors
-    /// An error of the disk: a file stays longer than needed.
+    /// Frees the extents that no installed picture reaches any more. No reader holds a lease. Errors: an error of the
+    /// disk: a file stays longer than needed.
     pub(in crate::checkpoint) fn release(&self) -> Result<(), DiskError> {
         let files = {
             let mut kept = self.kept.lock();

@@ -67,10 +67,7 @@ impl BesideKeys {
     }
 
     /// Adds the keys of a block that is read for the first time. After the last block, compares the keys with each
-    /// other.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`]: a key has two TIDs.
+    /// other. Errors: [`DurabilityError::Damaged`]: a key has two TIDs.
     pub(crate) fn add_block(
         &mut self,
         reader: &PictureReader,
@@ -84,9 +81,7 @@ impl BesideKeys {
     }
 
     /// Prepares for the pages of `part`. Reads the blocks once more if the keys of the part's span are not in memory.
-    ///
-    /// # Errors
-    /// As [`BesideKeys::add_block`]; also the error of a block that cannot be read.
+    /// Errors: as [`BesideKeys::add_block`]; also the error of a block that cannot be read.
     pub(crate) fn turn_to(
         &mut self,
         reader: &PictureReader,
@@ -111,10 +106,8 @@ impl BesideKeys {
         if self.is_sorted { Ok(()) } else { self.sort(reader) }
     }
 
-    /// Compares the entries of a page with the keys. [`BesideKeys::turn_to`] has prepared for the page's part.
-    ///
-    /// # Errors
-    /// The fault of the page.
+    /// Compares the entries of a page with the keys. [`BesideKeys::turn_to`] has prepared for the page's part. Errors:
+    /// the fault of the page.
     pub(crate) fn compare(
         &self,
         section: u32,

@@ -12,17 +12,26 @@ use std::time::Duration;
 use ensile_base::Epoch;
 
 use super::action::{CutParts, PartTask};
-use super::occasion::Occasion;
 use super::parts::AttemptParts;
-use super::range_schedule::{Taken, after_turn};
+use super::range_schedule::{AttemptTurn, Taken, after_turn};
 use super::settings::Terms;
 use super::strategy::WalkEpochs;
-use super::turn::AttemptTurn;
 use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::request::{CheckpointReport, Ticket};
-use crate::control::recovery_time::LogWork;
+use crate::control::adaptive::ThresholdReading;
+use crate::control::recovery_time::{LogWork, RecoveryForecast};
+use crate::control::trigger::CheckpointReason;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+
+/// Reason of an attempt, with the figures at the decision to begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Occasion {
+    pub(super) reason: CheckpointReason,
+    pub(super) recovery: RecoveryForecast,
+    /// Reading of the adaptive threshold, if the rules have a threshold.
+    pub(super) adaptive: Option<ThresholdReading>,
+}
 
 /// A checkpoint under way.
 #[derive(Debug)]

@@ -14,13 +14,11 @@ use super::attempt::Attempt;
 use super::callers::Callers;
 use super::history::AttemptHistory;
 use super::parts::AttemptParts;
-use super::range_schedule::Taken;
+use super::range_schedule::{AttemptTurn, Taken};
 use super::schedule::CheckpointSchedule;
 use super::settings::{OpenFigures, Rules, Terms};
 use super::state::{Duty, Stage};
 use super::strategy::{NextOpening, WalkEpochs};
-use super::turn::AttemptTurn;
-use super::upkeep::Upkeep;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::pages::PictureAttempt;
@@ -34,6 +32,40 @@ use crate::{DurabilityError, Health};
 
 /// Reason for refusing a checkpoint after the close.
 pub(in crate::checkpoint) const CLOSED: &str = "the database was closed";
+
+/// Pause between two attempts to make a missing reserve.
+const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
+
+/// Times of the next chores, in nanoseconds.
+#[derive(Debug)]
+struct Upkeep {
+    /// Time of the next try to remove covered files; set if a reader's lease kept covered files.
+    remove_again_nanos: Option<u64>,
+    /// Earliest time of the next try to make a missing reserve.
+    reserve_not_before: u64,
+}
+
+impl Upkeep {
+    /// Chores of a database that is opened at `now_nanos`.
+    fn new(now_nanos: u64) -> Self {
+        Self { remove_again_nanos: None, reserve_not_before: now_nanos + RESERVE_PAUSE_NANOS }
+    }
+
+    /// True if a missing reserve is to be made now. The next try follows after the pause.
+    fn begin_reserve(&mut self, now_nanos: u64) -> bool {
+        let is_due = now_nanos >= self.reserve_not_before;
+        if is_due {
+            self.reserve_not_before = now_nanos + RESERVE_PAUSE_NANOS;
+        }
+        assert!(self.reserve_not_before > now_nanos, "one try in a pause");
+        is_due
+    }
+
+    /// True if covered files are to be removed again now.
+    fn is_removal_due(&self, now_nanos: u64) -> bool {
+        self.remove_again_nanos.is_some_and(|again| now_nanos >= again)
+    }
+}
 
 /// Checkpoints of an open database. At most one checkpoint is under way, and at most one is installed.
 #[derive(Debug)]
@@ -98,11 +130,8 @@ impl CheckpointStateMachine {
         self.schedule.set_rules(rules, seen);
     }
 
-    /// Checks that a checkpoint can keep this target for the recovery time.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Config`]: the load and the fixed costs of a recovery alone take at least as long as the
-    /// target.
+    /// Checks that a checkpoint can keep this target for the recovery time. Errors: [`DurabilityError::Config`]: the
+    /// load and the fixed costs of a recovery alone take at least as long as the target.
     pub(in crate::checkpoint) fn check_target(
         &self,
         target: Option<Duration>,

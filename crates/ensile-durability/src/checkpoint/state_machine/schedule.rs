@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use super::action::Circumstances;
-use super::attempt::Attempt;
-use super::occasion::Occasion;
+use super::attempt::{Attempt, Occasion};
 use super::range_schedule::Taken;
 use super::settings::{OpenFigures, Rules};
 use super::uncovered_log::UncoveredLog;

@@ -133,9 +133,6 @@ pub(super) struct Listed {
 
 impl Listed {
     /// Reads the list from this file. The caller has checked the owner of the file.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] for a file that was cut; the disk's.
     pub(super) fn read(disk: &dyn Disk, path: &str) -> Result<Self, DurabilityError> {
         let mut bytes = vec![0; LIST_BYTES];
         if disk.open_to_read(path)?.read_at(&mut bytes, 0)? < bytes.len() {
