@@ -1,6 +1,6 @@
 //! Checkpoints bound the log, and are written beside running transactions. A *fuzzy* checkpoint (SiloR §4) shows the
 //! state together with the log of the epochs in which the checkpoint is written. A *picture* (SIREN §3) shows the state
-//! at the end of one epoch.
+//! at the end of one epoch. `docs/internals/protocols/checkpoints.md` and `pictures.md` have the conditions K and N.
 //!
 //! ```text
 //! fuzzy:   trigger --> e_l = E --E >= e_l + 1--> slices --> blocks, in turn to m files a checkpointer --> e_h = E ..
@@ -9,15 +9,7 @@
 //! both:    .. all synced --D >= e_h--> manifest --> covered files are removed
 //! cycling: as fuzzy, by ranges of keys: a turn takes one range, the first turn all ranges (SiloR §8)
 //! ```
-//! No thread is spawned here: the engine or the objects give every checkpointer a thread that steps, and a simulator
-//! steps by itself.
-//!
-//! Invariants:
-//! - K1 (argued in `docs/internals/protocols/checkpoints.md`): an installed checkpoint `[e_l, e_h]` and the log from
-//!   e_l on give the state at any D >= e_h.
-//! - K4, K5: K1 holds for each range of a cycling checkpoint too, and ranges tile. The log is needed from the least e_l
-//!   of the ranges on.
-//! - N1, N2, N12, N13 (`docs/internals/protocols/pictures.md`): the e_l of a picture is S, and the e_h is e_c.
+//! No thread is spawned here: the engine or the objects give every checkpointer a thread that steps.
 //!
 //! Neighbours: below, `control` decides the time of a checkpoint, the log has D, the store the manifest; `recovery`
 //! reads the files written here; the engine implements `Walk` and `Pages`.

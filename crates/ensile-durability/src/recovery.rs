@@ -1,25 +1,15 @@
-//! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5).
-//!
-//! The caller's threads do the work in parts. [`LogScan::begin`] reads the manifest and lists the log files.
-//! [`LogScan::step`], called by any number of threads, reads the blocks of one file. [`LogScan::finish`] puts the files
-//! together and decides D. [`Recovery::replay_step`], called by any number of threads, loads one file of the checkpoint
-//! or replays one piece. [`Recovery::finish`] makes the decision durable and begins the next generation.
+//! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5). The caller's threads do the
+//! work in parts: any number of threads may call the steps.
 //!
 //! ```text
 //! LogScan: files are read --> D is decided --> Recovery: files are loaded, then pieces replayed --> its ending
 //!          by any thread   by `durable_epoch`         by any thread, as                   as `commit_plan` says:
 //!                                                     `replay_scheduler` says             open, read only, error
 //! ```
-//! Modules without a clock, lock or file make the decisions: `durable_epoch`, `replay_scheduler`, `generation_plan` and
-//! `commit_plan`.
+//! `durable_epoch`, `replay_scheduler`, `generation_plan` and `commit_plan` decide, without a clock, lock or file.
 //!
-//! Invariants:
-//! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain; `durable_epoch`
-//!   distinguishes torn from damaged.
-//! - L4: before the database serves requests, the manifest records the part of each generation that counted, and the
-//!   beginning of the next generation: above every epoch in the blocks, ignored and torn blocks included.
-//! - After a failed sync, or after a crash of the process alone, recovery may have read durable results from the
-//!   system's cache only. Recovery writes and syncs such blocks again, unless a later block proves their sync.
+//! Invariants: L4, L5, L8 (`docs/internals/protocols/durability.md`). Results that may have been read from the system's
+//! cache only, after a failed sync or a crash of the process alone, are written and synced again before they count.
 //!
 //! Neighbours: `Database::open` calls, then [`crate::OpenStore::start`]; `store` and `checkpoint` have the files.
 

@@ -1,17 +1,8 @@
-//! The store: ownership of the files, and the list of files that count (`docs/internals/protocols/store.md`).
+//! The store: ownership of the files, and the list of files that count (`docs/internals/protocols/store.md` has the
+//! conditions I1 to I6, L6 and L7).
 //!
-//! Below log and checkpoints, only the store knows folders, locks, identity, manifest and hint. Log and checkpoints ask
-//! the store for folders, and hand over the finished files.
-//!
-//! Invariants:
-//! - I1: nothing is removed, cut, renamed over or appended to in a folder that does not prove to be this database's.
-//! - I2: a folder is new only if the folder and its linked folders have no trace of an earlier life.
-//! - I3: one process owns the folders, by locks on the folders and on `LOCK`. Removals wait for readers' leases.
-//! - I4: only the process that opened the database changes its files.
-//! - I5: a folder with the name of an application is opened for that application only.
-//! - I6: a folder that names the types of its entries is opened for the same types only.
-//! - L6: epochs never repeat, because the manifest reserves epochs ahead.
-//! - L7: a generation has one format, and the manifest names the format before any block is judged.
+//! Only the store knows folders, locks, identity, manifest and hint. Log and checkpoints, above the store, ask for
+//! folders, and hand over the finished files.
 //!
 //! Order of the files, low to high. A file uses files before it only:
 //!
@@ -24,7 +15,7 @@
 //! | `adoption`, `application_rename` | changes of a closed folder |
 //!
 //! Neighbours: `files` has the manifest, the mark, the hint and the names. `recovery` opens the store, and hands the
-//! store over as [`OpenStore`] to log and checkpoints. `ensile-disk` has the calls of the file system.
+//! store over as [`OpenStore`] to log and checkpoints.
 
 pub(crate) mod archive;
 

@@ -1,14 +1,12 @@
 //! Checkpoints of an open database: the step of any checkpointer asks for the next action and carries out the action.
 //!
-//! The decisions are made under the lock of `Checkpoints::machine`. An action is carried out without the lock.
-//!
 //! Invariants:
-//! - No disk access is made and no thread is woken under the lock of the decisions.
+//! - Decisions are made under the lock of `Checkpoints::machine`. No disk access is made and no thread is woken under
+//!   it.
 //! - A step that panics ends the checkpoints, and no caller waits for the attempt. The log goes on.
 //! - I4: in a forked process every call is empty.
 //!
-//! Neighbours: `state_machine` decides, `executor` carries out, `files` and `picture` write. The log has D, the store
-//! the manifest.
+//! Neighbours: `state_machine` decides, `executor` carries out. The log has D, the store the manifest.
 
 mod construction;
 mod executor;

@@ -1,14 +1,10 @@
 //! Files in checkpointers' folders that the installed checkpoint does not have: files of unfinished attempts, and of
 //! earlier checkpoints.
 //!
-//! Invariants:
-//! - K1, N12: no file of the checkpoint that the manifest names is removed. So no file is removed before the manifest
-//!   that makes the file unneeded is durable.
-//! - I1: a file is removed only if the file proves to be this database's, and only from a folder that the manifest
-//!   lists.
+//! Invariants: K1, N12: no file is removed before the manifest that makes the file unneeded is durable. I1: a file is
+//! removed only if the file proves to be this database's, and only from a folder that the manifest lists.
 //!
-//! Neighbours: recovery removes files at open, `manager` after a failed attempt and after an install; an examination
-//! lists files.
+//! Neighbours: recovery removes files at open, `manager` after a failed attempt and after an install.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

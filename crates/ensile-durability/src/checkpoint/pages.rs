@@ -1,14 +1,11 @@
 //! Interface of a state of which pictures can be taken: the state cuts itself into pages, keeps the versions that
-//! commits displace, and hands out page after page.
-//!
-//! Invariants, from `docs/internals/protocols/pictures.md`:
+//! commits displace, and hands out page after page. Conditions of `docs/internals/protocols/pictures.md`, in the order
+//! of the calls:
 //! - N1: the freeze is announced after [`Pages::publish_pages`], once E is two above the returned epoch.
-//! - N7: [`Pages::carry_marks`] is called once E is two above the returned epoch, and before the freeze is announced.
-//! - N2, N5: no page is settled or taken before E is above the freeze.
-//! - N13: a caller that takes or ends pages names the attempt. Pages of another attempt are neither taken nor ended.
-//!   Only an installed picture ([`Pages::picture_installed`]) clears the marks of the pages that it wrote.
-//! - N9: after a part's last page the checkpointer calls [`Pages::take_displaced`] until no version is left, and writes
-//!   the versions.
+//! - N7: [`Pages::carry_marks`] is called before the freeze is announced. N2, N5: no page is settled or taken before E
+//!   is above the freeze.
+//! - N9: after a part's last page the checkpointer calls [`Pages::take_displaced`] until no version is left.
+//! - N13: a caller names the attempt. Only an installed picture clears the marks of the pages that it wrote.
 //!
 //! Neighbours: the engine implements [`Pages`] over its tables; a picture's checkpointers call the methods.
 

@@ -1,17 +1,15 @@
 //! One log of one generation, put together from its files: its whole part, and the bytes behind the gap (L5).
 //!
-//! Invariants:
-//! - L5: a file belongs to the chain if its opening block follows by sequence and checksum from the file before. The
-//!   chain ends in the first file where that fails. Only marks inside the chain count.
-//! - A log begins with file 0, or with a later file whose opening block shows that an installed checkpoint covers the
-//!   epochs of all earlier entries. Files before that file are discarded: a removal was under way.
-//! - L5: a logger begins a file when everything before is synced, and writes the second block when the opening block is
+//! - A file belongs to the chain if its opening block follows by sequence and checksum. Only marks inside the chain
+//!   count.
+//! - A log begins with file 0, or with a later file whose opening block shows that an installed checkpoint covers all
+//!   earlier entries. Files before that file are discarded: a removal was under way.
+//! - A logger begins a file when everything before is synced, and writes the second block when the opening block is
 //!   synced. So a later file shows that the missing blocks before its own blocks were synced.
-//! - L5: a file gets the name of a closed file when the opening block of the next file is synced. So a next file
-//!   without an opening block, for example an emptied file, has lost that block.
+//! - A file gets the name of a closed file when the opening block of the next file is synced. So a next file without an
+//!   opening block, for example an emptied file, has lost that block.
 //!
-//! Neighbours: `file_chain` reads the files; `durable_epoch` takes the minimum over chains and distinguishes torn from
-//! damaged; `replay` reads the runs of blocks.
+//! Neighbours: `file_chain` reads the files; `durable_epoch` distinguishes torn from damaged; `replay` reads the runs.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;

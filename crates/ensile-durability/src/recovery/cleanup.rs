@@ -1,15 +1,13 @@
-//! Removals and cuts of a recovery: files behind the ends of logs, torn tails, generations that leave the list.
+//! Removals and cuts of a recovery: files behind the ends of logs, torn tails, generations that leave the list. A crash
+//! in between leaves the remainder to the next recovery.
 //!
 //! Invariants:
-//! - Files of a listed log are removed one by one. Each removal is durable before the next: a crash leaves no gap.
-//! - A crash in between leaves the remainder to the next recovery.
-//! - A1, A3: a file to be archived is removed after archiving, and its generation leaves the list once the archive
-//!   records the generation's end. A file that cannot be archived stays, and the running database tries again. A
-//!   damaged file stays, and is reported.
-//! - L4: a repair's files show the used epochs. The files stay until the manifest records these epochs.
+//! - Each removal of a listed log's file is durable before the next: a crash leaves no gap.
+//! - A1, A3: a file that cannot be archived stays, and the running database tries again. A damaged file is reported.
+//! - L4: a repair's files show the used epochs, and stay until the manifest records these epochs.
 //!
-//! Neighbours: `install_generation` calls after the manifest, and before the manifest if a full disk needs the space;
-//! `orphan_logs` judges the files that no manifest lists.
+//! Neighbours: `install_generation` calls after the manifest, or before it if a full disk needs the space;
+//! `orphan_logs` judges unlisted files.
 
 use std::collections::BTreeSet;
 

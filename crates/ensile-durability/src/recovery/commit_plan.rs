@@ -11,18 +11,14 @@
 //! * If it finds no space: Relief(FreeUnneeded), the same again, Relief(GiveUpReserve), the same again.
 //! ```
 //! A final failure leads from any stage to `ReadOnly` if the disk is full and an earlier life can be read, and
-//! otherwise to `Failed`. From `Logs`, the path goes through `Undoing`. From `Manifest`, `Trimming` and `LastTry`, the
-//! path also goes through `Undoing`, unless the new manifest may stand.
+//! otherwise to `Failed`; through `Undoing` once logs are made, unless the new manifest may stand.
 //!
-//! Invariants:
-//! - L3: the logs are made, with their synced marks, before the manifest lists the logs. If that manifest may stand,
-//!   the logs stay. The report of a later attempt changes nothing.
+//! Invariants (`docs/internals/protocols/durability.md`, "A crash on a full disk"):
+//! - L3: logs that a manifest may list stay, whatever a later attempt reports.
 //! - L4: nothing that the older manifest lists is removed before the next manifest is durable.
 //! - R1: the unproven tail is written again before any result counts as durable.
-//! - Relief comes only after a stage has found no space. A stage tries each way of relief once, the free way first.
 //!
-//! Neighbours: `install_generation` carries the actions out and reports the outcomes;
-//! `docs/internals/protocols/durability.md` ("A crash on a full disk") has the argument.
+//! Neighbours: `install_generation` carries the actions out and reports the outcomes.
 
 use std::sync::Arc;
 

@@ -1,27 +1,17 @@
-//! Ends of the logs in a copy that was made while the loggers ran (N20).
+//! Ends of the logs in a copy that was made while the loggers ran (N20, `docs/internals/protocols/backups.md`).
 //!
-//! A copier reads a log file from beginning to end while a logger adds blocks. If the logger overtakes the reader, the
-//! copy has a gap: zeros, with blocks behind them. The copier also reads one log later than another, so blocks of the
-//! later log may show a D above the marks of the earlier log. A crash leaves neither, and a verdict would report both
-//! as damage. So the copy gets the state of S, the largest D that the first look shows. When S was shown, every log had
-//! a synced mark of S. A log that is whole for less is read again, once, from its end. Then every log is cut behind its
-//! first mark of S or more.
+//! A copy may have gaps, and shows more of one log than of another: a verdict would report both as damage. So the copy
+//! gets the state of S, the largest D that the first look shows, for which every log had a synced mark. A log that is
+//! whole for less is read again, once, from its end. Then every log is cut behind its first mark of S or more.
 //!
-//! A copy may outlast its lease. Then the source removes files behind the last copied file of a log, and the copied log
-//! ends there. S is the smallest last mark of such logs. S is at or above the D of the copy's beginning, because the
-//! files opened then are read to their ends. The remaining logs are whole for more, or are read again.
+//! If the source has removed files behind the last copied file of a log, S is the smallest last mark of such logs. S is
+//! at or above the D of the copy's beginning, because the files opened then are read to their ends.
 //!
 //! Invariants:
-//! - L5: the cut copy equals the state after a crash at S. No block before the cut shows a D above S: a block shows no
-//!   D above the last mark of its own log, and the blocks of the first look show S at most.
-//! - No log is cut while a log is whole for less than S, lacks data that a block of the log shows to be synced, or has
-//!   a wrong payload before its cut. Such a log is read again from there on. If the log ends there again, the log is
-//!   damaged, and the verdict must report the damage.
-//! - S covers the D that the hint showed before the first look.
-//! - A log with removed files behind its last file is whole to that file's end, because the logger closed the file
-//!   there.
-//! - A5: a restore to an earlier epoch cuts logs in the same way, at that epoch.
-//! - N21: a file is removed once no state of the backup needs the file. The manifest and the next file show the need.
+//! - L5: the cut copy equals the state after a crash at S: no block before the cut shows a D above S.
+//! - N20: no log is cut while a log is whole for less than S, lacks shown data, or has a wrong payload before its cut.
+//!   If a log ends in the same place again, the verdict must report the damage.
+//! - A5: a restore to an earlier epoch cuts logs in the same way. N21: a file that no state needs is removed.
 //!
 //! Neighbours: a backup by files reads and cuts; `file_chain` and `chain` read as for an open.
 

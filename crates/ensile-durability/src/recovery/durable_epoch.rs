@@ -5,15 +5,12 @@
 //! | closed (D in the manifest) | damaged | damaged | discarded since its recovery: ignored |
 //! | open | damaged | damaged | torn tail: cut and reported |
 //!
-//! The shown D of a closed generation is the manifest's D. The shown D of the open generation is the largest published
-//! D in the intact blocks of its logs, behind a gap too, or the hint's D. After a clean close the hint also counts the
-//! blocks of each log: a chain with fewer blocks is damaged. A published D comes from synced marks of all logs, so a
-//! crash cannot leave a log that is whole for less: another cause removed bytes. The same holds if a later block of a
-//! log shows that the blocks missing from its chain were synced. A listed log has at least its first mark.
+//! The shown D of a closed generation is the manifest's D; of the open one the largest published D in intact blocks,
+//! behind a gap too, or the hint's D. After a clean close the hint also counts the blocks of each log. A log that a
+//! later block shows to lack synced blocks is damaged too.
 //!
-//! A generation without a log has no chains. Its D is e_c of the picture that was installed in the generation (N18), or
-//! the epoch durable before the generation. The hint shows D there too. If the hint's D is above e_c of the installed
-//! picture, the hint belongs to a later manifest.
+//! A generation without a log has no chains: its D is e_c of the picture installed in the generation (N18), or the
+//! epoch durable before. A hint above that belongs to a later manifest.
 //!
 //! Neighbours: `chain` puts the logs together; `validation` calls; an open, an examination and a repair act on D.
 

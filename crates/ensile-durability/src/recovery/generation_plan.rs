@@ -1,14 +1,11 @@
-//! Plan of the next life, decided before a recovery changes the folder. The plan is pure: facts in, plan out.
+//! Plan of the next life, decided before a recovery changes the folder. Pure: facts in, plan out.
 //!
 //! Invariants:
-//! - L4: the next generation begins above every epoch in the blocks of the folder, and above D of every earlier
-//!   generation.
-//! - L6: the next generation begins above every epoch that an earlier life may have shown. The epochs that the
-//!   generation may use are reserved with it.
+//! - L4, L6: the next generation begins above every epoch in the blocks, every D, and every epoch that an earlier life
+//!   may have shown. The epochs that it may use are reserved with it.
 //! - A generation is kept if an entry of the generation counts. A generation number is used once.
-//! - K1: the generation in which the installed checkpoint was written is never merged, nor is an earlier generation.
-//! - A merge rewrites a byte only into a file that is at least a third larger than the byte's old file, or while the
-//!   file is small.
+//! - K1: the generation in which the installed checkpoint was written, and earlier generations, are never merged.
+//! - A merge rewrites a byte only into a file at least a third larger than its old file, or while the file is small.
 //!
 //! Neighbours: `replay_state` has the facts, `merge` merges, `install_generation` carries the plan out.
 

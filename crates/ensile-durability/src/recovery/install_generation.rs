@@ -1,11 +1,8 @@
-//! Last part of a recovery: makes the decision durable and begins the next generation (L4).
+//! Last part of a recovery: makes the decision durable and begins the next generation (L4), in the order of
+//! `commit_plan`.
 //!
-//! The state machine of `commit_plan` gives the order of actions, which `finish` carries out.
-//!
-//! Invariants:
-//! - I3: no lease begins while files are removed.
-//! - Recovered results are written again before the results count as durable. If the disk lacks space for that, the
-//!   open reports the epoch up to which the results are proven.
+//! Invariants: I3: no lease begins while files are removed. Recovered results are written again before the results
+//! count as durable; without space for that, the open reports the epoch up to which the results are proven.
 //!
 //! Neighbours: `commit_plan` and `generation_plan` decide, `resync_tail` and `merge` write, `cleanup` removes.
 

@@ -1,16 +1,13 @@
 //! Load of the installed checkpoint: file by file (SiloR §5.1), or a picture, by parts of its directory (SIREN §3.4).
 //!
 //! Invariants:
-//! - K1: the loaded state is the installed state. Every file is present and whole, and the files match the manifest's
-//!   seal.
-//! - K4: in a checkpoint by ranges, a key comes from the files of its range.
-//! - N11: if a picture is only verified, without a state that keeps rows, `load` compares keys beside pages with the
-//!   pages' keys.
-//! - N10: of a picture, `load` loads exactly the blocks that the root reaches. Before the first row, the state learns
-//!   the beginnings of the pages, and the rows that pages lack.
+//! - K1: every file is present and whole, and the files match the manifest's seal. K4: a key comes from its range's
+//!   files.
+//! - N10: exactly the blocks that a picture's root reaches are loaded. Before the first row, the state learns the
+//!   beginnings of the pages, and the rows that pages lack.
+//! - N11: without a state that keeps rows, `load` compares keys beside pages with the pages' keys.
 //!
-//! Neighbours: `replay_scheduler` assigns items to threads; an examination and a repair load all items;
-//! `files::checkpoint::reader` reads files, and `files::picture::reader` reads pictures.
+//! Neighbours: `replay_scheduler` assigns items to threads; an examination and a repair load all items.
 
 use std::ops::Range;
 

@@ -1,22 +1,20 @@
 //! Takes the entries that a process-safe life left above D, if only its process died
 //! (docs/internals/protocols/process.md).
 //!
-//! The operating system kept the data of the dead process: the logs up to their last whole blocks, and the mapped
-//! buffers that were not written yet. The open finishes the work of the dead loggers. It writes the buffers behind the
-//! logs, then a mark of the largest epoch behind each log, and syncs. An ordinary recovery follows.
+//! The operating system kept the logs of the dead process up to their last whole blocks, and the mapped buffers that
+//! were not written yet. The open writes the buffers behind the logs, then a mark of the largest epoch behind each log,
+//! and syncs. An ordinary recovery follows.
 //!
 //! Invariants:
 //! - B4: an open takes buffers only in the boot in which they were written.
-//! - B5: in each log, the mark comes after earlier bytes are written again and synced. The database serves nothing
-//!   before the marks. An interrupted open is repeated: in the same boot with the same outcome, in another boot as if
-//!   it had not begun.
+//! - B5: in each log, the mark comes after earlier bytes are written again and synced, and the database serves nothing
+//!   before the marks. An interrupted open can be repeated.
 //! - B6: an open takes no buffer that the log has. The log has a buffer if the buffer's first epoch is not above the
 //!   log's last mark (L1), or if a block behind the mark has the same bytes, TIDs included. A block stands for one
 //!   buffer. Equal lengths and checksums prove nothing.
 //! - L5: damage is judged before anything is written.
 //!
-//! Neighbours: `scan` calls after it has judged the open generation, and then reads and judges the generation again;
-//! `store::mapped_buffers` has the buffers, `resync_tail` writes again.
+//! Neighbours: `scan` calls, and then judges the generation again; `store::mapped_buffers` has the buffers.
 
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;

@@ -1,20 +1,14 @@
-//! Merge of closed generations into one generation at an open, so that many short lives leave few files
-//! (`docs/internals/protocols/durability.md`).
+//! Merge of closed generations into one generation at an open, so that many short lives leave few files.
 //!
 //! ```text
 //! closed:  [ 900 KiB ] [ 40 KiB ] [ 1 KiB ] x 7      open: number N + 1
 //!              stays     '--------.---------'
 //!                          one file, number N: entries that count, in the order of their TIDs
 //! ```
-//! Invariants:
-//! - L4: the merge takes only entries of epochs up to their own generation's D, so discarded entries stay discarded.
-//!   The merged generation begins where the oldest generation began and ends at the newest generation's D.
-//! - The merged file is synced before the manifest lists the file. The replaced files are removed after that. A crash
-//!   in between leaves an unlisted merged file: the next open removes that file.
+//! Invariant: L4: only entries of epochs up to their own generation's D are taken. The file is synced before the
+//! manifest lists it, and the replaced files are removed after that; the next open removes an unlisted merged file.
 //!
-//! Neighbours: `generation_plan` chooses the generations. `replay` reads the entries and leaves out entries that do not
-//! count, `tid_order` sorts the entries, and `log::segments` writes the merged file. `install_generation` calls this
-//! module.
+//! Neighbours: `generation_plan` chooses the generations, `replay` reads, `tid_order` sorts, `log::segments` writes.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

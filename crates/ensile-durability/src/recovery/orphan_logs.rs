@@ -1,8 +1,7 @@
 //! Judgement of a log file that no manifest lists, in a database with an archive: whole, needless, or damaged (A1).
 //!
 //! A checkpoint or a merge took the file's generation off the list while the archive could not be written, and the
-//! process ended. Then only the file, its neighbours and `ARCHIVE` show the file's contents. The chain of blocks may
-//! end early: with a crash's torn tail, or by damage.
+//! process ended. The chain of blocks may end early: with a crash's torn tail, or by damage.
 //!
 //! | found | judgement |
 //! |---|---|
@@ -14,10 +13,7 @@
 //! | otherwise, and the archive's copy is whole by the same rules | needless |
 //! | otherwise | damaged: the file stays, and is reported |
 //!
-//! Invariants:
-//! - A1: a file is archived, or removed, only with proof from outside the file. The proof shows that the chain ends
-//!   where the chain ended when written, or that no entry behind the end counts.
-//! - An unreadable archive fails no open: the file stays.
+//! A1: the proof comes from outside the file. An unreadable archive fails no open: the file stays.
 //!
 //! Neighbours: `cleanup` asks, and archives; `file_chain` and `chain` read; the archive's list has every D (A3).
 

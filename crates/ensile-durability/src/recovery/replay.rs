@@ -1,13 +1,11 @@
 //! Replay: any number of threads take pieces of the log, parse them, and hand the entries to the state (SiloR §5.2).
 //!
 //! Invariants:
-//! - L4: only entries of epochs up to their generation's D are replayed; the other entries are counted.
-//! - K1: entries that the checkpoint covers are not replayed. Of a key's put and delete, one may be removed and the
-//!   other still present.
-//! - L5: replay checks the payload of every block that counts, even if the chain's reader has checked the payload.
+//! - L4, K1: entries above their generation's D, and entries that the checkpoint covers, are counted and not replayed.
+//!   Of a key's put and delete, one may be removed and the other still present.
+//! - L5: the payload of every block that counts is checked, even if the chain's reader has checked the payload.
 //!
-//! Neighbours: `replay_state` asks for the pieces of a chain, and adds the counts; `replay_scheduler` has the order of
-//! pieces; `read_ahead` has the buffers; the engine's threads call `replay`.
+//! Neighbours: `replay_state` and `replay_scheduler` have the pieces; the engine's threads call `replay`.
 
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;

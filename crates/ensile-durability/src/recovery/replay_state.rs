@@ -1,12 +1,10 @@
 //! Recovery under way: the facts read and decided, and the replay, shared by any number of threads.
 //!
-//! Invariants:
-//! - L4: `seen` is the largest epoch in the blocks, ignored and torn blocks included: the next generation begins above
-//!   `seen`.
-//! - K1, L8: `replay_scheduler` decides the order of loading, replaying, and reporting an epoch as passed.
+//! Invariants: L4: `seen` is the largest epoch in the blocks, ignored and torn blocks included. K1, L8:
+//! `replay_scheduler` decides the order of loading, replaying, and reporting an epoch as passed.
 //!
-//! Neighbours: `scan` or a repair fills the recovery; `replay_scheduler` decides a thread's next step, `load` and
-//! `replay` carry the step out; `install_generation` makes the decision durable.
+//! Neighbours: `scan` or a repair fills the recovery; `load` and `replay` carry a thread's step out;
+//! `install_generation` makes the decision durable.
 
 use std::sync::Arc;
 use std::time::Duration;

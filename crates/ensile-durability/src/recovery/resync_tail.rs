@@ -1,11 +1,8 @@
-//! Second write of the bytes that recovery decided to be durable, but that may be only in the system's cache.
+//! Second write of the bytes that recovery decided to be durable, but that after a failed sync, or after the death of
+//! the process alone, may be only in the system's cache.
 //!
-//! After a failed sync, or after the death of the process alone, bytes can be readable without being on the medium.
-//! Recovery serves results from these bytes, so the bytes must survive the next power loss too.
-//!
-//! Invariants:
-//! - Only bytes that are, at that moment, a whole block of the log are written back.
-//! - A failed attempt can be repeated: every byte is written again before the next sync.
+//! Only bytes that are, at that moment, a whole block of the log are written back. A failed attempt can be repeated:
+//! every byte is written again before the next sync.
 //!
 //! Neighbours: `install_generation`, `mapped_tail` and `examination` call; `chain` knows the synced offset.
 

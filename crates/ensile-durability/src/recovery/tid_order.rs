@@ -1,12 +1,10 @@
 //! Entries of several logs in the order of their TIDs, in the memory of a few epochs.
 //!
-//! A log is nearly in TID order: the entries of one worker are, and the buffers of workers follow each other within an
-//! epoch or two (E2, L1). The headers give the smallest epoch of a piece, and so the smallest epoch of the log's
+//! A log is nearly in TID order (E2, L1). The headers give the smallest epoch of a piece, and so of the log's
 //! remainder. Entries below the remainders of all logs are complete; only the other entries are held. The log whose
 //! remainder begins with the smallest epoch is read next, so memory holds no more than the order of the files requires.
 //!
-//! Neighbours: `examination` or a recovery found the folder whole and kept the pieces; `merge` rewrites the entries of
-//! a recovery; `replay` reads and parses the pieces.
+//! Neighbours: `examination` and `merge` call for the pieces of a whole folder; `replay` reads and parses the pieces.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -1,14 +1,9 @@
-//! Judgement of a folder, shared by open, examination and repair. The three differ in the treatment of findings.
+//! Judgement of a folder, shared by open, examination and repair. The three differ in the treatment of findings: an
+//! open ends with the first finding, an examination notes the finding and continues, in the same order.
 //!
 //! The order is: the hint's owner ([`hint`]); the folders, the names and the checkpoint's files ([`Inventory::take`]);
 //! each log file alone (`FileChain::read`, on any thread); each log, put together from its files ([`log`]); each
 //! generation ([`generation`]); the reserved epochs ([`check_reserved_epochs`]); the payloads (`load`, `replay`).
-//!
-//! Invariants:
-//! - An open ends with the first finding. An examination notes the finding and continues, in the same order. So if an
-//!   open ends with a finding, an examination has the same finding; if an examination has no finding, an open has no
-//!   finding.
-//! - A repair judges the planned folder with the same verdict, and the repaired folder with an examination.
 //!
 //! Neighbours: `recovery` and `examination` call; `log_files`, `chain`, `durable_epoch`, `load` judge the parts.
 

@@ -1,7 +1,4 @@
-//! Makes a copied, restored or moved folder a database of its own (I1).
-//!
-//! The database gets a new identity, with the old identity as parent. The manifest and the marks name each other, so
-//! the order of the changes is:
+//! Makes a copied, restored or moved folder a database of its own (I1), with a new identity and the old one as parent.
 //!
 //! | step | a crash after the step leaves |
 //! |---|---|
@@ -9,17 +6,17 @@
 //! | replace the manifest, with the new identity and numbers | the adopted database: the next open places the marks |
 //! | rename each `FOLDER.new` | the adopted database |
 //!
-//! An adoption does not change the log files, the checkpoint files and the hint. The files keep the identity of their
-//! writer, and the manifest lists the writer for each generation and checkpoint.
+//! Log, checkpoint and hint files keep the identity of their writer, which the manifest lists for each generation and
+//! checkpoint.
 //!
 //! Invariants:
-//! - I1: an adoption refuses a folder that may belong to the original. A linked folder belongs to the original if the
-//!   folder has the number in the manifest, and the main folder has another number.
-//! - B4: an adoption first takes the entries of a process-safe life into the logs, as an open would. The adoption
-//!   reports the lost entries before a change of any other file. The same locks protect both steps.
+//! - I1: a linked folder belongs to the original, and is refused, if it has the number in the manifest, and the main
+//!   folder has another number.
+//! - B4: an adoption first takes the entries of a process-safe life into the logs, as an open would, under the same
+//!   locks. The lost entries are reported before a change of any other file.
 //!
-//! Neighbours: `ensile adopt` calls, through `recovery::examination`; its `adoption_report` finds lost entries;
-//! `ownership` compares marks and manifest.
+//! Neighbours: `recovery::examination::adoption_report` calls, and finds lost entries; `ownership` compares marks and
+//! manifest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -8,19 +8,14 @@
 //!                                            log0/log-3-1.new         a file that is being copied
 //! ```
 //! Invariants:
-//! - A1: A log file is removed only after its copy is whole and synced, together with the name of the copy and the
-//!   names of the folders above. Before the copy gets its name, the database reads the copy again: a damaged file is
-//!   not archived.
-//! - A3: `ARCHIVE` lists a generation before a file of the generation is copied. A generation with entries leaves the
-//!   manifest only after `ARCHIVE` has the end of the generation.
-//! - A2: If `ARCHIVE` has fewer ended generations than the manifest remembers, the archive was put back to an older
-//!   state. Then nothing is archived, and no log file is removed.
-//! - I1: The folder has this database's mark. The manifest lists the folder from the open that begins the archive.
+//! - A1: before a copy gets its name, the database reads the copy again: a damaged file is not archived.
+//! - A2: an `ARCHIVE` with fewer ended generations than the manifest remembers was put back. Then nothing is archived,
+//!   and no log file is removed.
+//! - A3: `ARCHIVE` lists a generation before a file of the generation is copied.
 //! - A failure of the archive stops no other work: the log files stay, and a later call tries again.
 //!
-//! Neighbours: `recovery`, `log::archival` and `closed_files` call this module. `list` has the text of `ARCHIVE`.
-//! `seal` has the line by which the manifest remembers the archive. `recovery::archive` reads the archive for a
-//! restore.
+//! Neighbours: `recovery`, `log::archival` and `closed_files` call. `archive_list` has the text of `ARCHIVE`,
+//! `archive_seal` the line of the manifest. `recovery::archive` reads the archive for a restore.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -5,11 +5,10 @@
 //! half of 64 bits | half of 64 bits
 //! of the mounts   | of the boot           where no mount is known: the whole boot
 //! ```
-//! Invariant: B4: A lost device has lost its cache. If the device is mounted again within the boot, the run is
-//! different, and only D counts there.
+//! Invariant: B4: a lost device has lost its cache. If the device is mounted again within the boot, the run is
+//! different.
 //!
-//! Neighbours: An open writes the run into the manifest and into the headers of mapped buffers. `recovery::mapped_tail`
-//! compares runs.
+//! Neighbours: an open writes the run into the manifest and into mapped buffers; `recovery::mapped_tail` compares runs.
 
 use ensile_disk::{BootId, Disk, DiskError};
 

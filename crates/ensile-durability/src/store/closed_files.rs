@@ -1,15 +1,13 @@
-//! Closed log files, which get no more blocks, and their removal after a checkpoint covers them.
-//!
-//! Each logger has a list of its own closed files. The open store has the lists of closed generations.
+//! Closed log files, which get no more blocks, and their removal after a checkpoint covers them. Each logger has a list
+//! of its own closed files, the open store a list of closed generations' files.
 //!
 //! Invariants:
-//! - K1: The oldest file is removed first, and only if all its entries have epochs below the covered epoch.
-//! - A1: If the database has an archive, files are archived in the same order, and each file before its removal.
-//! - One thread at a time removes files from a list. The list is not locked during disk calls, because a logger that
-//!   begins a new file appends the closed file to the list.
+//! - K1: the oldest file is removed first, and only if all its entries have epochs below the covered epoch.
+//! - A1: files are archived in the same order, and each file before its removal.
+//! - One thread at a time removes files from a list. The list is not locked during disk calls, as a logger appends to
+//!   it.
 //!
-//! Neighbours: recovery and loggers hand files over. `log::archival` archives the files, and `log::removal` removes
-//! the files.
+//! Neighbours: recovery and loggers hand files over; `log::archival` and `log::removal` archive and remove the files.
 
 use std::collections::VecDeque;
 

@@ -1,14 +1,12 @@
-//! Reserved space for the moment of a full disk. The space serves the first files of the next life, the last marks of a
-//! close, and the marks and the manifest of a checkpoint that frees more space than it takes.
+//! Reserved space for the moment of a full disk: for the first files of the next life, the last marks of a close, and
+//! the marks and the manifest of a checkpoint that frees more space than it takes.
 //!
 //! Invariants:
-//! - The bytes of the reserve are written, because a file system may not honour space that is only set aside.
-//! - The reserve takes only a part of the free space, so that it never fills a disk. With less free space the reserve
-//!   is smaller.
-//! - A full disk during logging does not remove the reserve. Only an open, a close and a checkpoint remove the reserve.
+//! - The bytes are written, because a file system may not honour space that is only set aside.
+//! - The reserve takes only a part of the free space, so that it never fills a disk.
+//! - Only an open, a close and a checkpoint use the reserve: a full disk during logging does not remove it.
 //!
-//! Neighbours: `recovery`, `checkpoint::manager` and `log` make and remove the reserve. `names` has the name of its
-//! files.
+//! Neighbours: `recovery`, `checkpoint::manager` and `log` make and remove the reserve.
 
 use std::sync::Arc;
 

@@ -1,13 +1,11 @@
 //! Folders of logs and checkpointers: creation, links and checks, before any other use of the folders.
 //!
-//! `log<l>` in the database's folder belongs to logger l, and `checkpoint<c>` to checkpointer c. Each is a plain
-//! folder, or a link to a folder on another device. The links in the file system record the places of the logs, and a
-//! listing of the database's folder shows the links.
+//! `log<l>` in the database's folder belongs to logger l, and `checkpoint<c>` to checkpointer c: a plain folder, or a
+//! link to a folder on another device. The links are the only record of the places.
 //!
-//! Invariant: The name of a folder is synced before the manifest lists a log in the folder.
+//! Invariant: the name of a folder is synced before the manifest lists a log in the folder.
 //!
-//! Neighbours: The store calls this module after it has taken the locks. Loggers and recovery name their files in the
-//! folders.
+//! Neighbours: `claim` and `ownership` call; loggers and recovery name their files in the folders.
 
 use std::path::{Path, PathBuf};
 

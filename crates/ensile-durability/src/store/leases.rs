@@ -1,15 +1,13 @@
-//! Leases of readers. A process that reads the files of an open database asks the database not to remove files (I3).
-//!
-//! A reader holds a shared lock on the file `LEASES`. The system releases the lock when the reader dies. A thread that
-//! removes unneeded files of a running database first takes the same lock exclusively, without waiting.
+//! Leases of readers. A process that reads the files of an open database asks the database not to remove files (I3): a
+//! shared lock on the file `LEASES`, which ends with the reader. A removal first tries the same lock exclusively.
 //!
 //! Invariants:
-//! - I3: While a lease is held, no file is removed before `LEASE_SECONDS_MAX` have passed since the first refusal.
+//! - I3: while a lease is held, no file is removed before `LEASE_SECONDS_MAX` have passed since the first refusal. A
+//!   removal despite a lease is counted.
 //! - The exclusive lock is held during the removals, so that no lease begins in the middle of a removal.
-//! - A removal despite a lease is counted.
 //!
-//! Neighbours: the log and the checkpoints ask before they remove files. Recovery does not wait. `ensile lease` and
-//! `backup` hold a lease.
+//! Neighbours: log and checkpoints ask before a removal; recovery does not wait. `ensile lease` and `backup` hold a
+//! lease.
 
 use std::collections::BTreeSet;
 use std::marker::PhantomData;

@@ -1,12 +1,10 @@
 //! The locks of a database: on the main folder, on `LOCK`, and on every folder of a log or checkpointer (I3).
 //!
-//! Every lock guards against a case that the remaining locks miss:
 //! - The lock on a folder survives the removal of `LOCK`, and a new name of the folder.
 //! - The lock on `LOCK` is on its inode, so a hard-linked copy of the folder meets the lock.
 //! - The lock on a linked folder keeps out a database with another main folder.
-//!
-//! If the file system cannot lock folders, a linked folder gets a `LOCK` of its own, and `unlocked_disk_guard` compares
-//! the inode of the main `LOCK` before every change of names.
+//! - If folders cannot be locked, a linked folder gets a `LOCK` of its own, and `unlocked_disk_guard` watches the main
+//!   one.
 //!
 //! Neighbours: `open` takes the locks before it reads the folder. `open_store` holds the locks until the log's close.
 

@@ -2,17 +2,15 @@
 //! of a dead process (docs/internals/protocols/process.md, docs/internals/formats/buffer.md).
 //!
 //! Invariants:
-//! - B4: Buffers of a dead process count only in the run that the manifest names: a boot with its mounts
-//!   (`boot_scope`). In that run every log has its list, and every listed buffer exists and is the original file. No
-//!   death of a process leaves a different state. A missing or replaced buffer is damage, because entries in the
-//!   remaining buffers may depend on its entries.
-//! - B2: A buffer counts up to the last whole entry. Bytes that contradict the counting word are damage: no death of a
-//!   process leaves them.
-//! - I1: A file is removed if its header names this database, or if it is empty: its process died while making it. A
-//!   file of an earlier generation with a front of zeros is removed too: a power cut leaves zeros.
+//! - B4: buffers of a dead process count only in the run that the manifest names (`boot_scope`). There every log has
+//!   its list, and every listed buffer is the original file; otherwise it is damage, because entries in the remaining
+//!   buffers may depend on the lost ones.
+//! - B2: a buffer counts up to the last whole entry. Bytes that contradict the counting word are damage.
+//! - I1: a file is removed if its header names this database, or if it is empty: its process died while making it. A
+//!   file of an earlier generation with a front of zeros, which a power cut leaves, is removed too.
 //!
-//! Neighbours: `buffers::queue` makes and removes files, when a log begins and while the log runs. [`list`] has the
-//! numbers of a log's buffers. `recovery::mapped_tail` reads the files.
+//! Neighbours: `buffers::queue` makes and removes files. [`list`] has the numbers of a log's buffers.
+//! `recovery::mapped_tail` reads the files.
 
 mod list;
 

@@ -7,8 +7,7 @@
 //! | the folder holds no file, and the manifest lists a file (I2) | the device may be missing: no mark is written |
 //! | the folder has another mark, or another number | no mark is written |
 //!
-//! Neighbours: a repair writes such marks; an examination and `claim` name the remedy in their errors; an adoption
-//! writes every mark anew.
+//! Neighbours: a repair writes such marks; an examination and `claim` name the remedy in their errors.
 
 use ensile_disk::Disk;
 

@@ -1,16 +1,13 @@
 //! First step of an open, a repair and an adoption: locks the folders, and checks that they belong to the database.
 //!
 //! Invariants:
-//! - I1: nothing is made in a folder before the folder proves to belong to the database, or to be empty. So a refused
-//!   open leaves no file.
-//! - I5, I6: the name of the application and the types of the entries are compared before anything is changed.
-//! - H6, H8: the remembered shared store is compared before anything is changed.
+//! - I1, I5, I6, H6, H8: owner, name, types and shared store are compared before anything is made or changed, so a
+//!   refused open leaves no file.
 //! - I3: the locks come before the first look into a folder. If a lock must make a file, the checks also come before
-//!   the lock.
-//! - N24: a folder for a copy names the copy from the first manifest on. The folder opens for that copy only.
+//!   it.
+//! - N24: a folder for a copy names the copy from the first manifest on, and opens for that copy only.
 //!
-//! Neighbours: [`ownership`] judges the folders, [`super::locks`] has the locks; `recovery` opens the store, and an
-//! examination only locks the folders.
+//! Neighbours: [`ownership`] judges the folders, [`super::locks`] has the locks; `recovery` opens the store.
 
 use std::sync::Arc;
 

@@ -1,17 +1,13 @@
-//! Store of an open database, shared by its log and its checkpoints.
-//!
-//! A recovery creates the store after the manifest lists the open generation. The store ends with the release of the
-//! folders.
+//! Store of an open database, shared by its log and its checkpoints, from the manifest of the open generation to the
+//! release of the folders.
 //!
 //! Invariants:
-//! - I3: The folders are locked until the last write to the folders has ended.
-//! - I4: A forked process changes no file: every public call of the log and of the checkpoints checks the process
-//!   first.
+//! - I3: the folders are locked until the last write to the folders has ended.
+//! - I4: every public call of the log and of the checkpoints checks the process first.
 //! - L4, L6: E begins above D of the life before, and below the end of the reserved epochs.
 //! - A single thread at a time replaces the manifest, and `release` waits for this thread.
 //!
-//! Neighbours: `open` has the folders during a recovery, whose `finish` hands the folders over. `Log` and `Checkpoints`
-//! share the store. `epoch_renewal` reserves epochs here.
+//! Neighbours: a recovery's `finish` hands the folders over. `Log` and `Checkpoints` share the store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc as StdArc;

@@ -1,7 +1,6 @@
 //! Owner of a folder, decided from marks and folder numbers (inode and birth time) before anything is changed (I1, I2).
 //!
-//! The manifest lists the number of each folder. The mark in a folder names the database and the number of the main
-//! folder.
+//! The manifest lists the number of each folder. The mark in a folder names the database and the main folder's number.
 //!
 //! | found | then |
 //! |---|---|
@@ -13,10 +12,8 @@
 //! | no manifest, and a trace of an earlier life | damage |
 //! | no manifest, and files or folders of something else | not a database: refused |
 //!
-//! The opening block of a file names the file's database. The store reads the block before it removes an unlisted file.
-//!
-//! Neighbours: `open` and `claim` call this module, and recovery before it removes files; an examination calls too;
-//! `adoption` rewrites marks and numbers.
+//! Neighbours: `open` and `claim` call, an examination, and recovery before it removes files; `adoption` rewrites
+//! marks.
 
 use std::collections::BTreeSet;
 

@@ -1,17 +1,13 @@
-//! Reservation of epochs ahead of E in the manifest (L6). The code is pure: it takes epochs and the clock, and returns
-//! the next bound.
+//! Reservation of epochs ahead of E in the manifest (L6). Pure: epochs and clock in, next bound out.
 //!
 //! ```text
 //! ----- E ------------------------------ refused from --- E stops ------- reserved
 //!        what a day needs; renewed at half             KEPT         KEPT: for a close
 //! ```
-//! Invariants:
-//! - L6: E stays below `reserved`, so no epoch at or above `reserved` is ever shown.
-//! - Near the end, new commits are refused first. E still grows for the commits under way. The epochs from the limit on
-//!   are for a close, which needs two more epochs.
+//! Invariant: L6: E stays below `reserved`. Near the end, new commits are refused first, and E grows for commits under
+//! way. The epochs from the limit on are for a close, which needs two more.
 //!
-//! Neighbours: Recovery reserves epochs at an open. `epoch_renewal` renews the reservation by the decisions here.
-//! `Epochs` keeps the limit.
+//! Neighbours: recovery reserves at an open, `epoch_renewal` renews. `Epochs` keeps the limit.
 
 use std::sync::Arc;
 use std::time::Duration;

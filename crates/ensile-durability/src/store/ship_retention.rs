@@ -1,13 +1,11 @@
-//! Hold on closed log files that a checkpoint covers, and that are not shipped yet. Their removal waits, up to a stated
-//! limit (H5 in `docs/internals/protocols/shipping.md`).
+//! Hold on closed log files that a checkpoint covers, and that are not shipped yet
+//! (`docs/internals/protocols/shipping.md`).
 //!
-//! Invariants:
-//! - H5: While a database ships, a log file is removed only in three cases: the shared store has the file, the
-//!   checkpoint of the newest shared manifest covers the file, or the limit has passed since the first refusal.
-//! - A removal beyond the limit is counted and reported.
+//! Invariant: H5: while a database ships, a log file is removed only if the shared store has the file, if the
+//! checkpoint of the newest shared manifest covers the file, or if the limit has passed since the first refusal, which
+//! is counted.
 //!
-//! Neighbours: `log::removal` asks before it removes a file. The shipper releases files, and reports when everything is
-//! shipped.
+//! Neighbours: `log::removal` asks before it removes a file; the shipper releases files.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

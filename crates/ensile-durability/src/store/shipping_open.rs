@@ -1,9 +1,8 @@
 //! Check of a folder's remembered shared store at an open.
 //!
 //! Invariants:
-//! - H6: A fenced database stays fenced in later lives, even if the store cannot be reached. An open refuses a fenced
-//!   folder, unless the open asks for a fenced folder.
-//! - H8: An open without shipping refuses a folder that ships, unless the open stops the shipping. The folder may not
+//! - H6: a fenced database stays fenced in later lives, unless an open asks for a fenced folder.
+//! - H8: an open without shipping refuses a folder that ships, unless the open stops the shipping: the folder may not
 //!   know yet that another machine has taken over.
 //!
 //! Neighbours: `shipping_target` has the store as the manifest remembers it. `open` asks before the first change.

@@ -1,15 +1,11 @@
-//! Space of removed files, freed in pieces with pauses.
-//!
-//! A file system that is mounted with `discard` sends the discards of freed space to the device during the next sync,
-//! and concurrent syncs wait for the discards. The discard of a whole log file delays commits by 11 ms, the discard of
-//! a piece by less than 1 ms.
+//! Space of removed files, freed in pieces with pauses: a file system mounted with `discard` sends the discards of
+//! freed space to the device during the next sync, and concurrent syncs wait. The discard of a whole log file delays
+//! commits by 11 ms, the discard of a piece by less than 1 ms.
 //!
 //! Invariants:
-//! - K1: space is freed only after the removal of the file's name is durable. So no crash leaves a name that leads to a
-//!   truncated file.
+//! - K1: space is freed only after the removal of the file's name is durable.
 //! - N20: the disk holds the space of a removed file only if no other process or handle can read the file.
-//! - Space is held only while its device has much free space. A call for which a device is full therefore finds no held
-//!   space on the device, unless another program has filled the device within a pause.
+//! - Space is held only while its device has much free space, so a full disk has no held space.
 //!
 //! Neighbours: `log::removal` and the checkpoints hand space over; checkpointer 0 frees the pieces.
 

@@ -1,13 +1,7 @@
 //! Guard of a disk that cannot lock folders: before every change of a name, `LOCK` must still be the locked file (I3).
+//! From the moment that `LOCK` belongs to another process, bytes go only to files that were made before.
 //!
-//! *Scene.* The file system cannot lock folders. `LOCK` is removed while the database runs, and a second process makes
-//! and locks a new `LOCK`. The next file that the first process makes finds a different inode in `LOCK`. The first
-//! process stops with an error, and the second process has the database.
-//!
-//! Invariant: No file is made, renamed or removed after `LOCK` belongs to another process. From then on, bytes go only
-//! to files that were made before.
-//!
-//! Neighbours: The store puts this disk between the real disk and its callers, only if folder locks are not supported.
+//! Neighbours: `open` puts this disk between the real disk and its callers, only if folder locks are not supported.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

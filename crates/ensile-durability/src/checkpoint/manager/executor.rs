@@ -1,14 +1,11 @@
-//! Actions of checkpoints: this module carries out the actions that `state_machine` decides, and reports the outcomes
-//! to `state_machine`.
+//! Actions of checkpoints: this module carries out the actions that `state_machine` decides, and reports the outcomes.
 //!
 //! Invariants:
-//! - K1, N12: e_h is E, read under the lock of the decisions when a part has ended; the e_h of a picture is e_c. A
-//!   checkpoint counts once marks of e_h are synced in every log and the manifest names the checkpoint. Log files are
-//!   removed after that.
+//! - K1, N12: e_h is E, read under the lock of the decisions when a part has ended; the e_h of a picture is e_c. Log
+//!   files are removed after the manifest names the checkpoint.
 //! - I3: nothing is removed while a reader holds a lease, up to a stated limit.
 //!
-//! Neighbours: `state_machine` decides; `files` and `picture` write; the store has the manifest, the log removes its
-//! files.
+//! Neighbours: `fuzzy_part_writer` and `picture` write; the store has the manifest, the log removes its files.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,13 +1,10 @@
-//! Search for a later picture than the installed picture in a page file: such a picture shows that the manifest may be
-//! an older copy.
+//! Search for a later picture than the installed picture in a page file: it shows that the manifest may be an older
+//! copy.
 //!
-//! The file may be the installed picture's own: blocks that the installed picture does not reach stay until a write
-//! covers the blocks. In such a file only roots of a later generation count, as failed attempts leave roots too.
-//!
-//! A recovery discards a root that shows more than the D that the recovery has decided for the root's generation (L4).
-//! Every root of a generation that a listed generation has followed is discarded too: a manifest of the later
-//! generation names the last picture installed before it. The line of the earlier generation may be gone, as
-//! generations are merged.
+//! In the installed picture's own file only roots of a later generation count, as failed attempts leave roots too. A
+//! recovery discards a root that shows more than the D of the root's generation (L4), and every root of a generation
+//! that a listed generation has followed: a manifest of the later generation names the last picture installed before
+//! it. The line of the earlier generation may be gone, as generations are merged.
 //!
 //! Neighbours: a repair searches before the repair gives anything up.
 

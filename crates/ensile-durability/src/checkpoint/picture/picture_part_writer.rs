@@ -2,14 +2,12 @@
 //! folder's page file.
 //!
 //! Invariants:
-//! - N9: after the last page, a part takes the versions that commits have left beside the pages, until no version is
-//!   left.
-//! - Taken versions that do not fill a block wait for the tail of the next page that the part writes (§3.3).
+//! - N9: after the last page, a part takes the versions that commits have left beside the pages, until none is left.
+//!   Taken versions that do not fill a block wait for the tail of the part's next page (§3.3).
 //! - N17: a part takes whole slices. A page that keeps its range keeps its number.
-//! - No entry of an epoch above e_c is written (N2, N15).
+//! - N2, N15: no entry of an epoch above e_c is written.
 //!
-//! Neighbours: `manager` steps the writer, a page at a time; [`crate::files::picture::block_writer`] has the blocks,
-//! [`super::picture_set`] the whole picture.
+//! Neighbours: `manager` steps the writer, a page at a time; [`super::picture_set`] has the whole picture.
 
 use ensile_base::{Epoch, Tid};
 

@@ -7,18 +7,15 @@
 //!   +--- abandon: the attempt's extents are free at once <--------+--- promote_to_base: next base <--+
 //!                                                                      release: dropped extents are free
 //! ```
-//! A picture keeps the untaken pages of the picture before, also pages that an earlier process wrote
-//! ([`super::base_picture`]). A database's first picture has every page.
+//! A picture keeps the untaken pages of the picture before, also of an earlier process ([`super::base_picture`]).
 //!
 //! Invariants:
-//! - N12: extents that the installed picture reaches are released only once the manifest that drops them is durable,
-//!   and no reader holds a lease (I3). Pages and pending removes are synced before the root is written. Directory and
-//!   root are synced before the manifest names the root.
+//! - N12: extents of the installed picture are released only once the manifest that drops them is durable, and no
+//!   reader holds a lease (I3). Pages are synced before the root is written, the root before the manifest names it.
 //! - N13: extents that a failed attempt took are free, and the installed picture is the base of the next attempt.
 //! - No disk access is made under the keeper's lock.
 //!
-//! Neighbours: `manager` calls the keeper, one step of a picture after another; [`super::picture_part_writer`] asks for
-//! numbers.
+//! Neighbours: `manager` calls, one step of a picture after another; [`super::picture_part_writer`] asks for numbers.
 
 use std::sync::Arc;
 

@@ -1,21 +1,15 @@
-//! Comparison of the versions left beside the pages of a picture with the pages, and with each other, in bounded memory
-//! (N11).
+//! Comparison of the versions left beside the pages of a picture with the pages, and with each other, in bounded
+//! memory: N11: every version of a key beside the pages, and the version in the key's page, have one TID. A caller that
+//! only verifies keeps nothing but these keys.
 //!
 //! ```text
 //! blocks of pending removes --> the keys of a span of the directory's parts --> each page of these parts
 //!            ^                                                                        |
 //!            +---- the blocks are read once more for the next span, if there is one --+
 //! ```
-//! A load compares while inserting rows, and keeps every row. A caller that only verifies keeps nothing but these keys.
+//! A span has as many directory parts as fit into the limit, and at least one: the rows of some hundred pages.
 //!
-//! Invariants:
-//! - N11: every version that the picture has of a key beside the pages, including the version in the key's page, has
-//!   one TID.
-//! - The memory holds the keys of a span: as many directory parts as fit into the limit, and at least one part. A part
-//!   has as many rows as some hundred pages.
-//!
-//! Neighbours: a backup's check and an examination's load feed blocks first, and then the parts in order;
-//! [`crate::files::picture::reader`] reads blocks and parts.
+//! Neighbours: a backup's check and an examination's load feed blocks first, and then the parts in order.
 
 use std::cmp::Ordering;
 

@@ -1,21 +1,16 @@
 //! Differences between kinds of checkpoints: the opening of a walk, the end of a walk, and the marks demanded after the
-//! walk. Pure.
-//!
-//! All kinds have the same stages, defined in [`super`]. A kind is a variant here, and each difference is a method.
+//! walk. Pure. A kind is a variant here, and each difference is a method.
 //!
 //! ```text
 //! fuzzy, cycling:
 //!          e_l = E ------------------------------------------------------> E >= e_l + 1: the state is cut
 //! picture: pages are published: x = E --E >= x + 2--> the freeze S is announced --E >= S + 1--> pages are dealt out
 //! ```
-//! Invariants:
-//! - K1: e_l is E at the attempt's beginning, and the walk begins only when every epoch below e_l is installed. e_h is
-//!   E, read when no checkpointer walks any more.
-//! - N1: a freeze is announced once every commit that may have missed the pages has ended.
-//! - N2: no page is taken before every commit of an epoch below the freeze is installed.
+//! Invariants: K1: the walk begins only when every epoch below e_l is installed; e_h is E, read when no checkpointer
+//! walks any more. N1: a freeze is announced once every commit that may have missed the pages has ended. N2: no page is
+//! taken before every commit of an epoch below the freeze is installed.
 //!
-//! Neighbours: `machine` and `attempt` call the methods. `files::manifest::installed_checkpoint` has the installed
-//! checkpoints, also with a variant for each kind.
+//! Neighbours: `machine` and `attempt` call the methods; `installed_checkpoint` has a variant for each kind too.
 
 use ensile_base::Epoch;
 

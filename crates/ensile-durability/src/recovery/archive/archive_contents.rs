@@ -1,17 +1,12 @@
-//! Judgement of an archive: the whole files, and the epochs that the files can restore (A2).
-//!
-//! An archive's log files are read by their chains of blocks, like the files of a database. Two things differ: files
-//! may be missing, and only `ARCHIVE` lists the generations.
+//! Judgement of an archive: the whole files, and the epochs that the files can restore (A2). Files are read by their
+//! chains of blocks, as a database's, but files may be missing, and only `ARCHIVE` lists the generations.
 //!
 //! Invariants:
-//! - A2: a file counts for a range if the file is whole to its last byte, belongs to a generation in `ARCHIVE`, and
-//!   follows the previous file by sequence and checksum.
-//! - L4: in a generation with a D, entries up to D count. In a generation without a D, entries up to the smallest last
-//!   mark of the generation's logs count.
+//! - A2: a file counts if it is whole to its last byte, its generation is listed, and it follows the previous file.
+//! - L4: in a generation without a D, entries up to the smallest last mark of the generation's logs count.
 //! - The judgement changes and locks nothing: a database may be adding files.
 //!
-//! Neighbours: `epoch_spans` decides over epochs; `file_chain` and `chain` read; a restore takes the pieces; the
-//! `ensile` command prints the facts.
+//! Neighbours: `epoch_spans` decides over epochs; `file_chain` and `chain` read; a restore takes the pieces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

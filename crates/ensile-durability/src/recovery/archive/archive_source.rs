@@ -6,15 +6,11 @@
 //! ```
 //! The state is a picture at e_c, a copy of files that is closed at S, or nothing at all.
 //!
-//! Invariants:
-//! - A2: s and X are in one range of the archive, so no entry of (s, X] is missing.
-//! - A4: The archive belongs to the history of the backup.
-//! - L4: X is an epoch of a generation, at most the generation's D. From each generation, entries up to its D are
-//!   taken, and no entry above X. Epochs above X are void in the new database for ever, because its files have no entry
-//!   of them.
+//! Invariants: A2 and A4; L4: X is an epoch of a generation, at most the generation's D. Epochs above X are void in the
+//! new database for ever, because its files have no entry of them.
 //!
-//! Neighbours: `archive_contents` has validated the archive. `merge` writes the file, as for closed generations. The
-//! copy of a backup puts the file beside the state.
+//! Neighbours: `archive_contents` has validated the archive. `merge` writes the file; a backup puts it beside the
+//! state.
 
 use std::sync::Arc;
 

@@ -3,10 +3,7 @@
 //! ```text
 //! manifest, creating --> log0, one file with all entries up to X, synced --> it is read --> manifest, created
 //! ```
-//! Invariants:
-//! - I2, N24: until the last step the folder is an unfinished restore: its contents do not count, and no open makes a
-//!   new database of the folder.
-//! - L4: the database is closed at X. Its next life begins above X, and its files have no entry above X.
+//! Invariants: I2, N24: until the last step the folder is an unfinished restore. L4: the database is closed at X.
 //!
 //! Neighbours: `archive_source` writes the file; a backup's copy does the same beside a picture.
 

@@ -1,13 +1,11 @@
 //! Adoption that reports lost results: results of a process-safe process that only its own folder proves.
 //!
-//! The manifest names a process-safe life that was not closed. In that life's own folder and boot, an open recovers the
-//! entries of logs and mapped buffers beyond D. An adoption there recovers the same entries, because an open may send
-//! the user to adoption after the loss of a folder's mark. In a copy, D is final: the next open removes the buffers. So
-//! an adoption first reads the folder, like `ensile verify`, and asks for consent.
+//! In an unclosed process-safe life's own folder and boot, an adoption recovers the entries beyond D that an open would
+//! recover, because an open may send the user to adoption after the loss of a folder's mark. In a copy, D is final: the
+//! next open removes the buffers. So an adoption first reads the folder, and asks for consent.
 //!
-//! Invariants:
-//! - B4: an adoption gives up a returned result only with the user's consent.
-//! - B5: recovered entries have synced marks before the folder gets another identity.
+//! Invariants: B4: an adoption gives up a returned result only with the user's consent. B5: recovered entries have
+//! synced marks before the folder gets another identity.
 //!
 //! Neighbours: [`super::validator`] judges; `store::adoption` has the locks, and changes the folder.
 

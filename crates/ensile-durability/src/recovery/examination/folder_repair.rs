@@ -1,12 +1,10 @@
-//! Repair of a damaged folder: a cut to the last consistent epoch, on request.
-//!
-//! The repair first copies the parts to be cut, and at the end examines the folder again.
+//! Repair of a damaged folder: a cut to the last consistent epoch, on request, with copies of the parts to be cut, and
+//! an examination at the end.
 //!
 //! Invariants:
-//! - L4: the given-up epochs stay discarded. The manifest records the end of their generation, and the next generation
-//!   begins above every epoch in the folder's files.
-//! - A crash in between leaves a folder that is still damaged and can be repaired again, with the same result. The
-//!   copies are synced before the manifest is replaced, and no file is cut or removed before that.
+//! - L4: the next generation begins above every epoch in the folder's files, and the given-up epochs stay discarded.
+//! - A crash in between leaves a folder that can be repaired again, with the same result: the copies are synced before
+//!   the manifest is replaced, and no file is cut or removed before that.
 //!
 //! Neighbours: `repair_plan` has made the plan from an [`Examination`]; the last part is recovery's own `finish`.
 

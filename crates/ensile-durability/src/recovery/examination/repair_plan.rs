@@ -1,14 +1,11 @@
-//! Plan of a repair, from an examination's findings: the cut of a damaged folder, and the loss. A plan changes nothing.
+//! Plan of a repair, from an examination's findings: the cut of a damaged folder, and the loss. A plan changes nothing,
+//! and judges files by the rules of an open.
 //!
 //! A repair closes the oldest damaged generation at the smallest mark that is whole in every log of the generation.
-//! Everything after that mark is given up, later generations included.
+//! Everything after that mark is given up: the kept state is the state at the end of an epoch (E2).
 //!
-//! Invariants:
-//! - E2: the kept state is the state at the end of an epoch, as if the database had crashed then.
-//! - K1: a cut is never below e_h of the installed checkpoint, because the log before e_h is gone.
-//! - N12, N15: a picture is the state at the end of e_c, without the log. If no cut helps, the picture can be kept
-//!   alone, if undamaged.
-//! - The plan judges files by the rules of an open.
+//! Invariants: K1: a cut is never below e_h of the installed checkpoint, because the log before e_h is gone. N12, N15:
+//! if no cut helps, an undamaged picture can be kept alone, as the state at the end of e_c.
 //!
 //! Neighbours: [`super`] has the findings; `folder_repair` carries the plan out.
 

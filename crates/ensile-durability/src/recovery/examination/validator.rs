@@ -1,14 +1,10 @@
 //! Examination of a folder in steps, from the manifest to the last block. A step reads a file or a piece of a file, and
-//! notes findings instead of ending at the first finding.
+//! notes findings, in the order in which an open would meet the findings.
 //!
 //! ```text
 //! Folder -> Load, Load, .. -> Loaded -> Kept, .. -> Generation, .. -> End      an older state is one step
 //! Generation -> LogFile, .. -> Log, .. (each log) -> Verdict -> Piece, .. -> Counted -> Check, .. -> GenerationEnd
 //! ```
-//!
-//! Invariants:
-//! - Findings come in the order in which an open would meet the findings.
-//!
 //! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges, as for an open; `generation_steps` has
 //! the second line of the diagram; `judge` has the state.
 

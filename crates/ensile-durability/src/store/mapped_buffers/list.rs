@@ -3,10 +3,8 @@
 //! ```text
 //! header, as a buffer has one | alive until u64 | a bit for each buffer, by its number
 //! ```
-//! Invariants:
-//! - B4: A buffer is listed before a worker gets the buffer, and before its first entry. An empty buffer is struck from
-//!   the list before the removal of its file. A listed buffer therefore exists at every death of the process.
-//! - An unlisted file counts no entry. An unlisted file with an entry is damage.
+//! Invariant: B4: a buffer is listed before its first entry, and struck when empty, before the removal of its file. So
+//! a listed buffer exists at every death of the process, and an unlisted file with an entry is damage.
 //!
 //! Neighbours: [`super`] makes and removes the buffers, and reads the list of a dead process.
 
