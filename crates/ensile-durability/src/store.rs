@@ -1,8 +1,6 @@
-//! The store: ownership of the files, and the list of files that count (`docs/internals/protocols/store.md` has the
-//! conditions I1 to I6, L6 and L7).
+//! The store: ownership of the files, and the list of files that count (I1 to I6, L6, L7: `protocols/store.md`).
 //!
-//! Only the store knows folders, locks, identity, manifest and hint. Log and checkpoints, above the store, ask for
-//! folders, and hand over the finished files.
+//! Only the store knows folders, locks, identity, manifest and hint. Log and checkpoints ask for folders.
 //!
 //! Order of the files, low to high. A file uses files before it only:
 //!

@@ -1,7 +1,6 @@
 //! Settings of checkpoints: the times and the way of making checkpoints, and the check of the settings.
 //!
-//! Neighbours: `manager`, `state_machine` and `files::checkpoint::writer` read the settings; the database's builder
-//! fills them in.
+//! Neighbours: `manager`, `state_machine` and `writer` read the settings; the database's builder fills them in.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -61,26 +60,22 @@ pub struct CheckpointConfig {
     /// Number of checkpointers, which walk and write in parallel, into separate folders.
     pub checkpointers: usize,
     /// Folders for the checkpointers' files, one for each checkpointer, in this order; empty: plain folders in the
-    /// database's own folder. The first open with these folders makes links to the folders, and the file system
-    /// remembers the links.
+    /// database's own folder. The first open with these folders makes links, which the file system remembers.
     pub folders: Vec<PathBuf>,
     /// Number of files of a checkpointer, so that recovery can load the files in parallel.
     pub files: usize,
     /// Time from the end of the last checkpoint to the next, put off while the log hardly grows; `None`: not by time. A
     /// cycling checkpoint of n ranges begins a turn after an n-th of the interval.
     pub interval: Option<Duration>,
-    /// Bytes of log, counted from the last checkpoint's begin, at which the next checkpoint begins; without a log,
-    /// bytes of changes; `None`: not by bytes. A cycling checkpoint of n ranges begins a turn after an n-th of the
-    /// bytes.
+    /// Bytes of log since the last checkpoint's begin, at which the next begins; without a log, bytes of changes;
+    /// `None`: not by bytes. A cycling checkpoint of n ranges begins a turn after an n-th of the bytes.
     pub log_bytes: Option<u64>,
-    /// Number of log entries, counted from the last checkpoint's begin or from the open, at which the next checkpoint
-    /// begins; `None`: not by entries. A cycling checkpoint of n ranges begins a turn after an n-th of the entries.
-    /// Without a log there are no entries.
+    /// Number of log entries since the last checkpoint's begin or the open, at which the next begins; `None`, or
+    /// without a log: not by entries. A cycling checkpoint of n ranges begins a turn after an n-th of the entries.
     pub log_records: Option<u64>,
     /// Threshold in bytes, entries or time that follows the load (SLACH §4); `None`: not adaptive.
     pub adaptive: Option<AdaptiveThreshold>,
-    /// Longest recovery that checkpoints aim at: a checkpoint begins in time, as far as recovery is predictable;
-    /// `None`: no limit.
+    /// Longest recovery that checkpoints aim at, as far as recovery is predictable; `None`: no limit.
     pub recovery_time: Option<Duration>,
     /// Number of threads of the next recovery, for the prediction. 0: as many as the last recovery had.
     pub recovery_threads: usize,
@@ -121,8 +116,7 @@ impl CheckpointConfig {
         Self { interval: None, log_bytes: None, recovery_time: None, ..Self::default() }
     }
 
-    /// Checks that the settings can work. An open checks before the recovery, so that no caller waits for a recovery in
-    /// vain.
+    /// Checks that the settings can work. An open checks before the recovery, so that no caller waits in vain.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] names the setting that cannot work.
@@ -163,8 +157,7 @@ impl CheckpointConfig {
         Ok(())
     }
 
-    /// The policy that begins checkpoints by these settings. Without a log no recovery replays anything, so the
-    /// recovery time begins no checkpoint.
+    /// The policy that begins checkpoints by these settings. Without a log no recovery replays anything.
     pub(super) fn policy(&self, is_without_log: bool) -> Box<dyn Policy> {
         let Self { interval, log_bytes, log_records, adaptive, recovery_time, .. } = *self;
         let recovery_time = recovery_time.filter(|_| !is_without_log);

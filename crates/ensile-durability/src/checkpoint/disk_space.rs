@@ -59,8 +59,7 @@ impl DiskSpace {
         Ok(space)
     }
 
-    /// Adds the checkpointer's device. A plain folder is on the database's own device; a link may lead to another
-    /// device.
+    /// Adds the checkpointer's device: the database's own device for a plain folder; a link may lead to another.
     fn add(&mut self, disk: &dyn Disk, checkpointer: usize) {
         let folder = checkpoint_folder(checkpointer as u32);
         let is_link = matches!(disk.folder_kind(&folder), Ok(FolderKind::Link { .. }));
@@ -71,9 +70,9 @@ impl DiskSpace {
         }
     }
 
-    /// Checks that the log's part is still free on this checkpointer's device. Returns true if half of the free space
-    /// at the start has gone: this checkpoint must end before the other half has gone too. Errors: the free bytes, if
-    /// the log's part is not free.
+    /// Checks that the log's part is still free on this checkpointer's device; otherwise the error has the free bytes.
+    /// True if half of the free space at the start has gone: this checkpoint must end before the other half has gone
+    /// too.
     pub(crate) fn check(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
         let is_its = |device: &&Device| device.checkpointers.contains(&checkpointer);
         let Some(device) = self.devices.iter().find(is_its).filter(|device| device.left_bytes > 0) else {

@@ -1,5 +1,4 @@
-//! A checkpointer's share of a walk: one set of files, or one set for each range that a turn takes, one set after
-//! another.
+//! A checkpointer's share of a walk: one set of files, or one after another for each range that a turn takes.
 //!
 //! ```text
 //! part := slice* -> block*, in turn to m files; of a turn that takes several ranges one set of m files for each

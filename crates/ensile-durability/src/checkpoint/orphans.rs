@@ -1,5 +1,4 @@
-//! Files in checkpointers' folders that the installed checkpoint does not have: files of unfinished attempts, and of
-//! earlier checkpoints.
+//! Files in checkpointers' folders of unfinished attempts and of earlier checkpoints.
 //!
 //! Invariants: K1, N12: no file is removed before the manifest that makes the file unneeded is durable. I1: a file is
 //! removed only if the file proves to be this database's, and only from a folder that the manifest lists.

@@ -1,7 +1,6 @@
 //! A checkpointer's part of a checkpoint under way, of either kind.
 //!
-//! Neighbours: `manager` steps the part; [`super::files`] has the parts of whole files, [`super::picture`] the parts of
-//! pictures.
+//! Neighbours: `manager` steps the part; [`super::fuzzy_part_writer`] and [`super::picture`] have the kinds of parts.
 
 use ensile_disk::Disk;
 
@@ -62,7 +61,7 @@ impl PartUnderWay {
         }
     }
 
-    /// Ends the part: all written blocks survive a crash. Returns the figures by set of files; a picture's part has one
+    /// Ends the part: all written blocks survive a crash. Returns the figures by set of files, for a picture of one
     /// set.
     pub(super) fn end(self, keeper: &PictureKeeper) -> Result<Vec<PartWritten>, String> {
         match self {

@@ -1,8 +1,6 @@
-//! The pictures of an open database: the base of the next picture, the work of a checkpointer on a part, and the owner
-//! of the page files.
+//! The pictures of an open database: base of the next picture, work on a part, and owner of the page files.
 //!
-//! Invariants: N12: no block that a readable manifest reaches is written over. N17: the pages of a section tile the
-//! section.
+//! Invariants: N12: no block that a readable manifest reaches is written over. N17: pages tile their section.
 //!
 //! Neighbours: the state cuts and fills pages ([`super::Pages`]); `files::picture` has the blocks, reader and writer.
 

@@ -9,8 +9,7 @@
 use super::walk::Slice;
 use crate::range::{KeyRange, RangeStart};
 
-/// Number of pieces for each range, so that the largest range exceeds the mean by at most about one part in this
-/// number.
+/// Number of pieces for each range: the largest range exceeds the mean by about one part in this number.
 const PIECES_PER_RANGE: usize = 16;
 /// Most bytes of a key at which a range begins: the manifest lists the keys, and must stay short enough to be read.
 const START_KEY_BYTES_MAX: usize = 4096;
@@ -45,8 +44,7 @@ impl RangeCut {
         self.most
     }
 
-    /// Adds the next row, or the next rows from this key on, with their bytes. Rows come in the order of sections and
-    /// keys.
+    /// Adds the next row, or the next rows from this key on, with their bytes, in the order of sections and keys.
     pub fn add(&mut self, section: u32, key: &[u8], bytes: u64) {
         match self.pieces.last_mut() {
             Some(last) if last.bytes < self.piece_bytes => last.bytes += bytes,

@@ -8,9 +8,8 @@
 //!   +---- the attempt's files are removed --- Failing <-------------------+-------- not replaced ----------- (busy)
 //!   +---- covered files are removed --------- Clearing <------------------------------ replaced --------------+
 //! ```
-//! A picture opens in three steps: pages are published, the freeze S is announced, pages are dealt out. After the first
-//! two steps, the stage is `Opening` again. Between `Walking` and `Walked` the stage is `Closing`: the directory and
-//! the root of the picture are written.
+//! A picture opens in three steps: pages are published, the freeze S is announced, pages are dealt out; in between the
+//! stage is `Opening` again. In `Closing`, before `Walked`, its directory and root are written.
 //!
 //! While a checkpointer carries out a `Duty`, the stage is `Busy` and the other checkpointers wait. A close, a poisoned
 //! log, a removed file, an unknown manifest or a panic leads from any stage to `Ended`. After `Ended`, the attempt
@@ -23,8 +22,7 @@
 //! - A failed attempt is cleaned up once no checkpointer writes, and changes nothing else: the log goes on.
 //! - N13: each attempt ends its published pages once, when no checkpointer is to take more pages.
 //!
-//! Neighbours: `manager` carries out the actions and reports their outcomes. `control` decides when a checkpoint is
-//! due.
+//! Neighbours: `manager` carries out actions and reports their outcomes. `control` decides when a checkpoint is due.
 
 // Order of the modules, low to high: a file uses files before it.
 mod settings;

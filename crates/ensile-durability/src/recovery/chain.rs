@@ -1,7 +1,6 @@
 //! One log of one generation, put together from its files: its whole part, and the bytes behind the gap (L5).
 //!
-//! - A file belongs to the chain if its opening block follows by sequence and checksum. Only marks inside the chain
-//!   count.
+//! - A file belongs to the chain if its opening block follows by sequence and checksum. Only marks in the chain count.
 //! - A log begins with file 0, or with a later file whose opening block shows that an installed checkpoint covers all
 //!   earlier entries. Files before that file are discarded: a removal was under way.
 //! - A logger begins a file when everything before is synced, and writes the second block when the opening block is
@@ -210,8 +209,8 @@ impl Chain {
         Ok(())
     }
 
-    /// True if the chain ends in the previous file, and the previous file is closed. The close shows that this file had
-    /// its first block.
+    /// True if the chain ends in the previous file, and that file is closed, which shows that this file had its first
+    /// block.
     fn is_closed_before(&self, file: SegmentFile) -> bool {
         self.end.file.to.is_some() && self.end.file.name.number + 1 == file.name.number
     }
@@ -222,8 +221,7 @@ impl Chain {
         is_first && self.discarded.is_empty() && self.links.iter().all(|link| link.runs.is_empty())
     }
 
-    /// True if the next file is missing. The last file has the name of a closed file, and a file gets such a name only
-    /// once the next file exists.
+    /// True if the next file is missing: a file gets the name of a closed file only once the next file exists.
     pub(super) fn lacks_next(&self) -> bool {
         self.beyond.is_empty() && self.end.file.to.is_some()
     }

@@ -6,8 +6,8 @@
 //! - A1, A3: a file that cannot be archived stays, and the running database tries again. A damaged file is reported.
 //! - L4: a repair's files show the used epochs, and stay until the manifest records these epochs.
 //!
-//! Neighbours: `install_generation` calls after the manifest, or before it if a full disk needs the space;
-//! `orphan_logs` judges unlisted files.
+//! Neighbours: `install_generation` calls, after the manifest or for space before it; `orphan_logs` judges unlisted
+//! files.
 
 use std::collections::BTreeSet;
 
@@ -109,8 +109,7 @@ impl Recovery {
     }
 
     /// Removes files that the manifest no longer needs: files behind the ends of the logs just closed, their torn tails
-    /// and unused space, and the files of dropped generations. The next recovery ends removals that a crash interrupts.
-    /// Returns the files that stay.
+    /// and unused space, and the files of dropped generations. Returns the files that stay.
     pub(super) fn remove_unneeded_files(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
         self.judged.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
         let folders: BTreeSet<u32> = self.judged.given_up.iter().map(|file| file.name.logger).collect();
@@ -157,9 +156,8 @@ impl Recovery {
         chain.discarded.iter().try_for_each(remove)
     }
 
-    /// Gives back the space behind the end of a chain, and behind the blocks of the earlier files. A logger cuts a file
-    /// when the logger begins the next file, and does not sync the cut. A disk without space for the cut keeps the
-    /// bytes, because the bytes mean nothing.
+    /// Gives back the space behind the end of a chain, and behind the blocks of the earlier files, whose cut a logger
+    /// does not sync. A disk without space for the cut keeps the bytes, because the bytes mean nothing.
     fn cut_tail(&self, chain: &Chain) -> Result<(), DiskError> {
         let ends = chain.links.iter().map(|link| (link.file.to_string(), link.end));
         for (name, end) in ends.chain([(chain.end.file.to_string(), chain.end.offset)]) {
@@ -205,8 +203,8 @@ impl Recovery {
     pub(super) fn free_unneeded(&mut self, may_cut_pages: bool) -> Result<(), DiskError> {
         // The manifest that was read may be a rename that only the system's cache has.
         self.disk.sync_folder("")?;
-        // The result is dropped: the same call comes again after the new manifest. That call reports files of another
-        // database, and files that cannot be removed.
+        // The result is dropped: the same call comes again after the new manifest, and reports files that cannot be
+        // removed.
         let _ = self.remove_other_parts();
         if may_cut_pages {
             self.cut_page_files()?;

@@ -156,8 +156,8 @@ pub(super) struct Ending {
     /// Error of the last attempt at this stage for lack of space, and the relief tried.
     shortage: Option<DurabilityError>,
     tried: Option<Relief>,
-    /// True if the new manifest may stand after a failed attempt to replace the manifest. The error of a later attempt
-    /// changes nothing.
+    /// True if the new manifest may stand after a failed attempt to replace it. A later attempt's error changes
+    /// nothing.
     may_stand: bool,
     /// Reason for the lack of a next generation.
     failure: Option<DurabilityError>,
@@ -268,8 +268,7 @@ impl Ending {
         self.enter(next.unwrap_or_else(|| self.without_next()));
     }
 
-    /// Last stage without a next generation. The old and the new manifest both show the state, with any subset of the
-    /// unneeded files.
+    /// Last stage without a next generation. Either manifest shows the state, with any subset of the unneeded files.
     fn without_next(&self) -> EndingStage {
         let is_full = matches!(&self.failure, Some(DurabilityError::Disk(error)) if error.is_full());
         if is_full && self.has_earlier { ReadOnly } else { EndingStage::Failed }
@@ -283,8 +282,7 @@ impl Ending {
 }
 
 /// True if the disk lacks space for a new file or block, so that a second attempt may succeed. False after a failed
-/// sync of a folder: the state of the folder's names is then unknown, and making the same names again changes none of
-/// them. Files are made anew before a second sync.
+/// sync of a folder: the state of the folder's names is unknown, and making the same names again changes none of them.
 fn lacks_space(error: &DurabilityError) -> bool {
     let DurabilityError::Disk(error) = error else { return false };
     error.is_full() && !matches!(**error, DiskError::Io { operation: Operation::SyncFolder, .. })

@@ -51,8 +51,7 @@ pub(crate) struct ShortLogs {
     pub(crate) shown: Epoch,
     /// Places from which the logs are read again.
     pub(crate) ends: Vec<LogPlace>,
-    /// Ends of logs whose later files the source removed, by logger: the last available file, with its length in the
-    /// source.
+    /// Ends of logs whose later files the source removed, by logger: the last available file, with its length there.
     pub(crate) removed_behind: BTreeMap<u32, LogPlace>,
 }
 
@@ -172,9 +171,8 @@ fn durable_lower_bound(chains: &[Chain], hinted: Epoch) -> Epoch {
 }
 
 /// Cut of a log: the end of the first mark of `shown` or more, in a file that was open when the copy began. `Err` has
-/// the place of a wrong payload before that mark. A file that was closed had been written as a whole. So had the
-/// opening block of its successor, which repeats the closed file's last mark. A log without such a mark ends at the end
-/// of its chain.
+/// the place of a wrong payload before that mark. A closed file had been written as a whole, and so had the next
+/// opening block, which repeats its last mark. A log without such a mark ends at the end of its chain.
 fn cut_of(
     disk: &dyn Disk,
     chain: &Chain,
@@ -222,8 +220,7 @@ pub(crate) fn covered_files(
     Ok(covered)
 }
 
-/// Removes log files that no state of the backup needs: remainders of an unfinished run, and files that the checkpoint
-/// covers in every state with these files.
+/// Removes log files that no state of the backup needs: remainders of an unfinished run, and covered files.
 pub(crate) fn remove_unneeded(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let FoundFiles { logs, older, left, .. } = log_files::find(disk, manifest)?;
     let files: Vec<SegmentFile> = logs.into_values().flatten().chain(older).collect();

@@ -35,9 +35,8 @@ pub(super) struct Verdict {
     pub(super) unfinished: Option<(Epoch, Epoch)>,
 }
 
-/// Decides D of a generation with logs, once all of its logs are read. `chains` has a chain for every log. `hint` is
-/// the hint of this generation, if usable. The errors are findings of damage: at most one for each log, and at least
-/// one in total.
+/// Decides D of a generation with logs, from a chain for every log. `hint` is the hint of this generation, if usable.
+/// The errors are findings of damage: at most one for each log, and at least one in total.
 pub(super) fn decide(
     generation: &Generation,
     chains: &[Chain],

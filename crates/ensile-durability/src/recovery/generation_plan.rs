@@ -90,8 +90,7 @@ impl Plan {
         let (kept, dropped): (Vec<_>, Vec<_>) =
             generations.into_iter().partition(|generation| generation.has_entries);
         let dropped = dropped.into_iter().map(|decided| decided.generation).collect();
-        // For a checkpoint by ranges, the newest generation counts: the checkpoint's line names the generations of
-        // older ranges by number.
+        // Of a checkpoint by ranges the newest generation counts: its line names the generations of older ranges.
         let checkpoint = before.checkpoint.as_ref().map(|checkpoint| *checkpoint.generations().end());
         let merging = merge_range(&kept, checkpoint);
         let kept = kept.into_iter().map(|decided| decided.generation).collect();

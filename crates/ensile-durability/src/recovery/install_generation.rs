@@ -1,5 +1,4 @@
-//! Last part of a recovery: makes the decision durable and begins the next generation (L4), in the order of
-//! `commit_plan`.
+//! Last part of a recovery: makes the decision durable and begins the next generation (L4), as `commit_plan` says.
 //!
 //! Invariants: I3: no lease begins while files are removed. Recovered results are written again before the results
 //! count as durable; without space for that, the open reports the epoch up to which the results are proven.
@@ -55,8 +54,7 @@ pub enum Finished {
 pub struct ReadOnly {
     /// Findings of the recovery. `EpochConfig::first` is the report's `first_epoch`.
     pub report: RecoveryReport,
-    /// Last epoch of the shown state that is proven to be on the medium. Smaller than the report's D if the disk had no
-    /// space to write the unproven tail again.
+    /// Last epoch of the shown state that is proven to be on the medium, at most the report's D.
     pub durable: Epoch,
     /// Error of the full disk.
     pub reason: Arc<str>,
@@ -216,8 +214,7 @@ impl Recovery {
         carried_out.map_or_else(EndingOutcome::Failed, |()| EndingOutcome::Done)
     }
 
-    /// Writes again, in place, the blocks that may be only in the cache. A disk that copies on write needs space for
-    /// the blocks.
+    /// Writes again, in place, the blocks that may be only in the cache. A disk that copies on write needs space.
     fn rewrite_tail(&mut self, at_once: AtOnce) -> Result<(), DurabilityError> {
         let mut chains = self.judged.open_chains.iter();
         chains.try_for_each(|chain| resync_tail::rewrite(&*self.disk, chain, at_once))?;
@@ -254,8 +251,7 @@ impl Recovery {
         Ok(Some(file))
     }
 
-    /// Makes the log files with their synced marks. With `is_tight`, the files leave their reserved space to the next
-    /// steps.
+    /// Makes the log files with their synced marks. With `is_tight`, the files leave reserved space to the next steps.
     fn make_logs(&self, next: &mut NextLife, is_tight: bool) -> Result<(), DiskError> {
         let (identity, before) = (self.keeper.manifest().identity, next.plan.first.previous());
         let origin = Origin { identity, salt: next.salt, entries: next.entries };

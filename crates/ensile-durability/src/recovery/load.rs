@@ -1,8 +1,7 @@
 //! Load of the installed checkpoint: file by file (SiloR §5.1), or a picture, by parts of its directory (SIREN §3.4).
 //!
 //! Invariants:
-//! - K1: every file is present and whole, and the files match the manifest's seal. K4: a key comes from its range's
-//!   files.
+//! - K1: every file is present and whole, and matches the manifest's seal. K4: a key comes from its range's files.
 //! - N10: exactly the blocks that a picture's root reaches are loaded. Before the first row, the state learns the
 //!   beginnings of the pages, and the rows that pages lack.
 //! - N11: without a state that keeps rows, `load` compares keys beside pages with the pages' keys.
@@ -105,8 +104,8 @@ impl Load {
         Self { checkpointers: if checkpointers == 0 { usize::MAX } else { checkpointers }, ..self }
     }
 
-    /// This load, for a state that may keep no rows: the load compares TIDs in the state's place (N11). The items are
-    /// loaded one after the other, in order.
+    /// This load, for a state that may keep no rows: the load compares TIDs in its place (N11), and items come in
+    /// order.
     pub(super) fn with_version_check(self) -> Self {
         assert_eq!(self.loaded.lock().items, 0, "N11: from the first item on");
         let is_picture = self.picture().is_some_and(|reader| reader.root().removes_block_count() > 0);
@@ -163,8 +162,8 @@ impl Load {
         Ok(())
     }
 
-    /// Loads about `bytes` more bytes of a checkpoint's file, from the position of `part`; an item of a picture is
-    /// loaded as a whole. True if the item ends.
+    /// Loads about `bytes` more bytes of a file, from the position of `part`, or an item of a picture. True if the item
+    /// ends.
     pub(super) fn load_more(
         &self,
         item: usize,

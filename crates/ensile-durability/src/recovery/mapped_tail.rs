@@ -1,9 +1,7 @@
-//! Takes the entries that a process-safe life left above D, if only its process died
-//! (docs/internals/protocols/process.md).
+//! Takes the entries that a process-safe life left above D, if only its process died (`protocols/process.md`).
 //!
-//! The operating system kept the logs of the dead process up to their last whole blocks, and the mapped buffers that
-//! were not written yet. The open writes the buffers behind the logs, then a mark of the largest epoch behind each log,
-//! and syncs. An ordinary recovery follows.
+//! The operating system kept the logs of the dead process up to their last whole blocks, and the mapped buffers. The
+//! open writes the buffers behind the logs, then a mark of the largest epoch behind each log, and syncs.
 //!
 //! Invariants:
 //! - B4: an open takes buffers only in the boot in which they were written.
@@ -119,8 +117,7 @@ impl LeftByProcess {
     }
 }
 
-/// Checks that the boot is known, if the manifest names a process-safe life (B4). An unknown boot does not count as
-/// another boot.
+/// Checks that the boot is known, if the manifest names a process-safe life (B4): an unknown boot may be the same boot.
 pub(super) fn check_boot(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let open = manifest.generations.last().filter(|last| last.durable.is_none());
     let is_asked = manifest.mapped.is_some() && open.is_some_and(|open| open.database == manifest.identity);
@@ -218,7 +215,7 @@ pub(super) struct EntriesToTake {
 
 impl EntriesToTake {
     /// Finds the entries that only the buffers have, if no log is damaged and the logs prove every epoch up to
-    /// `durable`. Writes nothing.
+    /// `durable`.
     pub(super) fn from_buffers(
         disk: &dyn Disk,
         chains: &[Chain],
@@ -319,8 +316,7 @@ fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<(), DurabilityE
     Ok(())
 }
 
-/// Removes from `left` the buffers that this log already has: a data block behind the log's last mark holds the
-/// entries.
+/// Removes from `left` the buffers that this log already has in a data block behind its last mark.
 fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) -> Result<(), DurabilityError> {
     for link in chain.links.iter().filter(|link| link.largest > chain.mark) {
         let mut scanner = Scanner::new(disk.open_to_read(&link.file.to_string())?)?;

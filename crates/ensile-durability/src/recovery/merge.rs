@@ -80,8 +80,7 @@ pub(super) fn merged_file(generation: u64) -> SegmentFile {
 }
 
 /// Writes the entries of these pieces into the merged file of a generation, on the disk `target`, and syncs the file.
-/// The caller syncs the file's name. After each piece, `spend` receives the number of written bytes and may wait. An
-/// error of `spend` ends the work.
+/// The caller syncs the file's name. After each piece, `spend` receives the written bytes, and may wait or fail.
 pub(super) fn write_file(
     pieces: MergePieces<'_>,
     target: &Arc<dyn Disk>,

@@ -144,8 +144,7 @@ pub(super) fn replay(
     Ok(counts)
 }
 
-/// Fills `batch` with the block's entries that count, and counts the other entries in `counts`. The error is the
-/// block's fault.
+/// Fills `batch` with the block's entries that count, and counts the others. The error is the block's fault.
 fn parse<'p>(
     piece: &LogPiece,
     header: &Header,

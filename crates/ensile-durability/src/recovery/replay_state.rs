@@ -3,8 +3,7 @@
 //! Invariants: L4: `seen` is the largest epoch in the blocks, ignored and torn blocks included. K1, L8:
 //! `replay_scheduler` decides the order of loading, replaying, and reporting an epoch as passed.
 //!
-//! Neighbours: `scan` or a repair fills the recovery; `load` and `replay` carry a thread's step out;
-//! `install_generation` makes the decision durable.
+//! Neighbours: `scan` or a repair fills the recovery; `load` and `replay` carry a thread's step out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -184,8 +183,7 @@ impl Recovery {
         check_entries(&*self.disk, self.keeper.manifest(), target.entries())
     }
 
-    /// Loads one checkpoint file that no thread has taken. Returns false once all files are loaded, or if a load has
-    /// failed.
+    /// Loads one checkpoint file that no thread has taken. False once all files are loaded, or if a load has failed.
     ///
     /// # Errors
     /// As for [`Recovery::replay_step`].
@@ -202,8 +200,8 @@ impl Recovery {
     /// If no piece is left, waits for the pieces of other threads, and then returns `false`.
     ///
     /// # Errors
-    /// [`DurabilityError::OtherEntries`]; errors of `target`; or damage that arose after the scan. The recovery then
-    /// cannot be finished.
+    /// [`DurabilityError::OtherEntries`]; errors of `target`; damage that arose after the scan. The recovery cannot go
+    /// on.
     pub fn replay_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
         self.check_entries(target)?;
         match self.take_turn(target, Turns::take) {
@@ -229,8 +227,8 @@ impl Recovery {
         Ok(true)
     }
 
-    /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true: a turn was carried
-    /// out.
+    /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true: another turn may
+    /// follow.
     fn replay_piece(&self, piece: &LogPiece, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
         let turn = TurnUnderWay { recovery: self, is_done: false };
         let mut buffers = self.buffers.lock().pop().unwrap_or_default();

@@ -59,15 +59,13 @@ pub struct RecoveryReport {
     /// Number of entries that only the mapped buffers of a process-safe life had, after the death of the process alone.
     /// The entries count, as every logged entry of the life does.
     pub taken_entries: u64,
-    /// Results of a process-safe life that the folder cannot prove, with files, reason and remedy. An open [leaves
-    /// them out](NotProven::is_left_out) if the folder is a copy, or if the system was started or a file system mounted
-    /// again since.
+    /// Results of a process-safe life that the folder cannot prove, with files, reason and remedy. An open [leaves them
+    /// out](NotProven::is_left_out) in a copy, and after a new start of the system or a new mount of a file system.
     pub not_proven: Option<NotProven>,
     /// Folders of this process-safe life on file systems without a known mount. There, recovery cannot recognize a
     /// device that is lost and returns within one boot. Results of that life with epochs above D may be gone then.
     pub unknown_mounts: Vec<String>,
-    /// Name of the application for which a folder without a name was opened: the folder now has this name (I5). `None`
-    /// for a new folder. `Display` writes the message.
+    /// New name of a folder that was opened without a name (I5); `None` for a new folder. `Display` writes the message.
     pub name_given: Option<NameGiven>,
     /// Shared store that the folder remembers. `None` if the database ships nowhere, or if this open stopped its
     /// shipping. A fenced folder is open for reading only.

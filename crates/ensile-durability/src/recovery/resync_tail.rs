@@ -14,8 +14,7 @@ use crate::files::block::scan::Scanner;
 
 /// Approximate largest number of bytes written together.
 const WRITE_BYTES: usize = 1 << 20;
-/// Bytes written at once on a full copy-on-write disk. The disk has room for so few bytes, and a sync frees the
-/// overwritten bytes.
+/// Bytes written at once on a full copy-on-write disk, which has room for few. A sync frees the overwritten bytes.
 const TIGHT_BYTES: usize = 16 << 10;
 
 /// Amount written before a sync.

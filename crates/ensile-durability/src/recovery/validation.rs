@@ -93,8 +93,7 @@ impl Inventory {
     }
 }
 
-/// Hint of the folder, if usable. A hint of another database is a finding and is ignored (I1): an open would
-/// overwrite that hint.
+/// Hint of the folder, if usable. Another database's hint is a finding (I1): an open would overwrite that hint.
 pub(super) fn hint(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -106,8 +105,7 @@ pub(super) fn hint(
     Ok(findings.note(ours)?.map(|()| hint))
 }
 
-/// Checks that every shown epoch was reserved (L6). A manifest below a shown epoch is an older manifest, put back.
-/// `seen` is the largest epoch in the blocks.
+/// Checks that every shown epoch was reserved (L6): otherwise an older manifest was put back. `seen` is of the blocks.
 pub(super) fn check_reserved_epochs(
     manifest: &Manifest,
     hint: Option<&Hint>,

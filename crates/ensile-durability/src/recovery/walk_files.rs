@@ -62,8 +62,7 @@ impl WalkedFiles {
         PartReader::open(disk, part, &self.walks[walk].walked)
     }
 
-    /// Checks that a file may hold these entries of a section (K4). The error is the reason for which the file may not
-    /// hold the entries.
+    /// Checks that a file may hold these entries of a section (K4). The error is the reason against it.
     pub(super) fn check_keys(
         &self,
         item: usize,

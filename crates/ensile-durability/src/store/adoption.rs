@@ -6,17 +6,15 @@
 //! | replace the manifest, with the new identity and numbers | the adopted database: the next open places the marks |
 //! | rename each `FOLDER.new` | the adopted database |
 //!
-//! Log, checkpoint and hint files keep the identity of their writer, which the manifest lists for each generation and
-//! checkpoint.
+//! Log, checkpoint and hint files keep the identity of their writer, which the manifest lists.
 //!
 //! Invariants:
-//! - I1: a linked folder belongs to the original, and is refused, if it has the number in the manifest, and the main
-//!   folder has another number.
+//! - I1: a linked folder is refused as the original's if it has its number in the manifest, and the main folder does
+//!   not.
 //! - B4: an adoption first takes the entries of a process-safe life into the logs, as an open would, under the same
 //!   locks. The lost entries are reported before a change of any other file.
 //!
-//! Neighbours: `recovery::examination::adoption_report` calls, and finds lost entries; `ownership` compares marks and
-//! manifest.
+//! Neighbours: `recovery::examination::adoption_report` calls; `ownership` compares marks and manifest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,8 +40,7 @@ pub struct Adopted {
     pub database: String,
     /// Identity of the copied database, 32 hex digits.
     pub parent: String,
-    /// Entries of a process-safe life that the caller agreed to lose. If [`NotProven::is_taken`], entries that the
-    /// adoption took without proof.
+    /// Entries of a process-safe life that the caller agreed to lose, or that were taken ([`NotProven::is_taken`]).
     pub not_proven: Option<NotProven>,
     /// Number of entries that the adoption moved from mapped buffers of this boot into the logs.
     pub taken_entries: u64,
@@ -98,8 +95,7 @@ pub(crate) fn adopt(
     Ok(Adopted { database, parent, not_proven, taken_entries })
 }
 
-/// Checks each folder of the database, and returns the current inode and birth time of each, by name. A missing folder
-/// that the manifest does not need is omitted.
+/// Current inode and birth time of each checked folder, by name, without missing folders that are not needed.
 fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, FolderId>, DurabilityError> {
     let main = disk.folder_id("")?;
     let is_elsewhere = !ownership::is_same(main, manifest.main());

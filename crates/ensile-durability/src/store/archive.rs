@@ -9,8 +9,7 @@
 //! ```
 //! Invariants:
 //! - A1: before a copy gets its name, the database reads the copy again: a damaged file is not archived.
-//! - A2: an `ARCHIVE` with fewer ended generations than the manifest remembers was put back. Then nothing is archived,
-//!   and no log file is removed.
+//! - A2: if `ARCHIVE` has fewer ended generations than the manifest remembers, nothing is archived or removed.
 //! - A3: `ARCHIVE` lists a generation before a file of the generation is copied.
 //! - A failure of the archive stops no other work: the log files stay, and a later call tries again.
 //!
@@ -78,8 +77,7 @@ pub(crate) struct Archive {
     remembered: Option<ArchiveSeal>,
     /// State of the archive. The lock is held while files of the archive are written.
     state: Mutex<ArchiveState>,
-    /// Error of the last write of the list, and error of the last copy; `None` after a success. The value is whole at
-    /// every point.
+    /// Error of the last write of the list, and of the last copy; `None` after a success. The value is always whole.
     list_error: Mutex<Option<Arc<str>>>,
     file_error: Mutex<Option<Arc<str>>>,
     /// First damaged file of the last open that the archive lacks, and the number of further damaged files.
@@ -116,8 +114,7 @@ impl Archive {
         }
     }
 
-    /// Error of the last write, or the first damaged file that the archive lacks. `None` if the last writes succeeded,
-    /// and no file is lacking.
+    /// Error of the last write, or the first damaged file that the archive lacks.
     pub(crate) fn last_error(&self) -> Option<Arc<str>> {
         let of_list = self.list_error.lock().clone();
         let of_files = of_list.or_else(|| self.file_error.lock().clone());
@@ -327,8 +324,7 @@ impl Archive {
     }
 }
 
-/// Length in bytes of the intact beginning of a log file: opening block and chain of blocks, with valid payloads. 0
-/// without a valid opening block of this name.
+/// Length in bytes of the intact beginning of a log file, payloads included; 0 without an opening block of this name.
 pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64, DurabilityError> {
     let SegmentName { generation, logger, .. } = name.name;
     let mut scanner = Scanner::sequential(file)?;
@@ -346,9 +342,8 @@ pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64
     Ok(end)
 }
 
-/// Checks that the folder of an unlisted archive may become this database's archive. Errors:
-/// [`DurabilityError::Config`] if the folder has an `ARCHIVE` of an ended archive, or if the link `archive` leads
-/// elsewhere.
+/// Checks that the folder of an unlisted archive may become this database's archive: it has no `ARCHIVE` of an ended
+/// archive, and the link `archive` does not lead elsewhere.
 pub(crate) fn check_new(
     disk: &dyn Disk,
     manifest: &Manifest,

@@ -1,10 +1,8 @@
-//! Claim of the folders of logs and checkpointers for this database: creation or link, lock, mark, and entry in the
-//! manifest.
+//! Claim of the folders of logs and checkpointers: creation or link, lock, mark, and entry in the manifest.
 //!
 //! Invariant: I1: An unlisted folder is taken only if it is empty or has this database's mark.
 //!
-//! Neighbours: a recovery and a repair claim folders before they make files there. Checkpoints claim their folders at
-//! their start.
+//! Neighbours: a recovery, a repair and checkpoints claim folders before they make files there.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,8 +16,7 @@ use crate::DurabilityError;
 use crate::files::manifest::{Manifest, ManifestKeeper};
 use crate::files::names::MAIN;
 
-/// Wanted folders of one kind, with the names `name(0)` to `name(count - 1)`. The folders are links to `links`, or
-/// plain folders if `links` is empty.
+/// Wanted folders of a kind, named `name(0)` to `name(count - 1)`: links to `links`, or plain folders if that is empty.
 pub(crate) struct Wanted<'a> {
     pub(crate) count: usize,
     pub(crate) links: &'a [PathBuf],

@@ -4,8 +4,7 @@
 //! Invariants:
 //! - K1: the oldest file is removed first, and only if all its entries have epochs below the covered epoch.
 //! - A1: files are archived in the same order, and each file before its removal.
-//! - One thread at a time removes files from a list. The list is not locked during disk calls, as a logger appends to
-//!   it.
+//! - One thread at a time removes files from a list, without its lock during disk calls: a logger appends to the list.
 //!
 //! Neighbours: recovery and loggers hand files over; `log::archival` and `log::removal` archive and remove the files.
 
@@ -27,8 +26,7 @@ pub(crate) struct ClosedFiles {
     files: Mutex<VecDeque<ClosedFile>>,
     /// Number of archived files, counted from the front of the list.
     archived: AtomicUsize,
-    /// Largest epoch of the entries in the last archived file and in all earlier files of its log; 0 without an
-    /// archived file.
+    /// Largest epoch of the entries in the last archived file and in all earlier files of its log; 0 without one.
     archived_largest: AtomicU64,
     /// Held by the thread that archives or removes files. Guards no data that a panic could leave half changed.
     removing: Mutex<()>,
@@ -62,8 +60,7 @@ impl ClosedFiles {
         (files.len() as u64, files.iter().map(|file| file.bytes).sum())
     }
 
-    /// Archives the oldest file that is not archived, and returns its length in bytes. Returns `None` if every file is
-    /// archived.
+    /// Archives the oldest file that is not archived, and returns its length in bytes; `None` if there is none.
     pub(crate) fn archive_next(&self, archive: &Archive) -> Result<Option<u64>, DurabilityError> {
         let _one = self.removing.lock();
         // Relaxed: `archived` changes under the `removing` lock only. Elsewhere the number is only reported.

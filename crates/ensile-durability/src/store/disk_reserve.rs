@@ -23,8 +23,7 @@ const BYTES_MIN: u64 = 16 << 10;
 const FREE_SHARE: u64 = 2;
 const _: () = assert!(BYTES_MIN < RESERVE_BYTES && FREE_SHARE > 1, "the reserve leaves space");
 
-/// Reserve of a database: a file in the database's folder, and a file in every linked log folder. A linked folder may
-/// be on another device.
+/// Reserve of a database: a file in its folder, and one in every linked log folder, perhaps on another device.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     disk: Arc<dyn Disk>,
@@ -46,8 +45,7 @@ impl Reserve {
 
     /// True if every file of the reserve exists, as far as this process knows.
     pub(crate) fn is_kept(&self) -> bool {
-        // Acquire: the partner is the Release in `give_up`, so that a thread that finds the reserve gone finds the
-        // freed space.
+        // Acquire: the partner is the Release in `give_up`: a thread that finds the reserve gone finds the freed space.
         self.is_kept.load(Ordering::Acquire)
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Invariant: L6: The limit of E moves only after the manifest with the new reservation stands on disk.
 //!
-//! Neighbours: `reserved_epochs` decides. `log::epoch_reservation` calls, from a thread for which no caller waits, and
-//! at a close.
+//! Neighbours: `reserved_epochs` decides; `log::epoch_reservation` calls, from a thread that nobody waits for, and at a
+//! close.
 
 use std::sync::Arc;
 
@@ -43,8 +43,7 @@ impl OpenStore {
     /// manifest. `None` if the database has ended: the manifest and the limit of E do not change (L6).
     fn write_reserved(&self, due: Epoch, has_ended: impl Fn() -> bool) -> Result<Option<Epoch>, DiskError> {
         let mut keeper = self.manifest();
-        // The check is under the lock of the manifest, because a close waits for this lock. After the close, the
-        // manifest may belong to another process.
+        // The check is under the manifest's lock, for which a close waits: later the manifest may be another process's.
         if has_ended() {
             return Ok(None);
         }
@@ -60,8 +59,7 @@ impl OpenStore {
             .map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
     }
 
-    /// End of the reservation that a close needs if even the epochs for a close are used (L6); `None` if no epoch
-    /// numbers are left.
+    /// End of the reservation that a close needs if even its kept epochs are used (L6); `None` if no numbers are left.
     pub(crate) fn bound_for_close(&self) -> Option<Epoch> {
         let now = self.epochs().now();
         let end = self.reserved_epochs.lock().end_for_close(now);
@@ -69,8 +67,7 @@ impl OpenStore {
         end
     }
 
-    /// Reserves the epochs up to `due` for a close, and lets the close use the epochs. Reserves nothing if `has_ended`
-    /// says that the close has ended meanwhile.
+    /// Reserves the epochs up to `due` for a close, and lets it use them, unless `has_ended` says that it has ended.
     pub(crate) fn reserve_for_close(
         &self,
         due: Epoch,
@@ -88,8 +85,7 @@ impl OpenStore {
         Ok(())
     }
 
-    /// Reason to refuse a commit that begins now, because its epoch might be the last reserved epoch; `None` if commits
-    /// may begin.
+    /// Reason to refuse a commit that begins now, because its epoch might be the last reserved epoch.
     pub(crate) fn epochs_ended(&self) -> Option<Arc<str>> {
         self.reserved_epochs.lock().commit_refusal(self.epochs().now())
     }

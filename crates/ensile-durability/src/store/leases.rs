@@ -2,12 +2,10 @@
 //! shared lock on the file `LEASES`, which ends with the reader. A removal first tries the same lock exclusively.
 //!
 //! Invariants:
-//! - I3: while a lease is held, no file is removed before `LEASE_SECONDS_MAX` have passed since the first refusal. A
-//!   removal despite a lease is counted.
+//! - I3: while a lease is held, no file is removed for `LEASE_SECONDS_MAX` after the first refusal; later ones count.
 //! - The exclusive lock is held during the removals, so that no lease begins in the middle of a removal.
 //!
-//! Neighbours: log and checkpoints ask before a removal; recovery does not wait. `ensile lease` and `backup` hold a
-//! lease.
+//! Neighbours: log and checkpoints ask before a removal; recovery does not wait. `ensile lease` and `backup` hold one.
 
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
@@ -27,8 +25,7 @@ use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{ARCHIVE_FOLDER, FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
 use crate::{DurabilityError, StorageError};
 
-/// Largest number of attempts to take a lease. A removal or an open holds the lock for a moment; `PAUSE`: between two
-/// attempts.
+/// Largest number of attempts to take a lease; `PAUSE`: between two. A removal or an open holds the lock for a moment.
 const TRIES_MAX: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 const _: () = assert!(
@@ -55,8 +52,7 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// Asks for the permission to remove files at the time `now`, in nanoseconds. `None` while a lease is held: the
-    /// caller asks again later.
+    /// Asks for the permission to remove files at `now`, in nanoseconds. `None` while a lease is held: ask again later.
     pub(crate) fn ask(&self, disk: &dyn Disk, now: u64) -> Result<Option<Clearance>, DiskError> {
         // The lock guards a number: no panic leaves the number half changed.
         let mut refused = self.refused_nanos.lock();
@@ -191,8 +187,7 @@ impl<E> Lease<E> {
 }
 
 impl<E: From<StorageError>> Lease<E> {
-    /// True if [`Lease::files`] are still complete in the folder. A log file may have a new name, because it was
-    /// closed.
+    /// True if [`Lease::files`] are still complete in the folder. A closed log file may have a new name.
     ///
     /// # Errors
     /// The disk's.
@@ -201,15 +196,13 @@ impl<E: From<StorageError>> Lease<E> {
     }
 }
 
-/// Takes a lease of the database in this folder, which may be open, and opens the files in its manifest. The call then
-/// lists the files again. If the manifest and the names have changed, the call begins anew: a listing beside a rename
-/// may miss the file under both names.
+/// Takes a lease of the database in this folder, which may be open, and opens the files in its manifest. If manifest
+/// and names have changed then, the call begins anew: a listing beside a rename may miss the file under both names.
 ///
 /// # Errors
 /// [`DurabilityError::InUse`] if an open or a removal keeps the lock for seconds, or if the manifest changes at every
-/// try: try again later. [`DurabilityError::NoDatabase`] or [`DurabilityError::NotADatabase`] without a database.
-/// [`DurabilityError::Unfinished`] for a folder with an unfinished copy. [`DurabilityError::Damaged`] for the manifest.
-/// The disk's.
+/// try. [`DurabilityError::NoDatabase`] or [`DurabilityError::NotADatabase`]. [`DurabilityError::Unfinished`] for an
+/// unfinished copy. [`DurabilityError::Damaged`] for the manifest. The disk's.
 pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
     let mut why = DurabilityError::InUse { path: MANIFEST.into() };
     // The check comes before `LEASES` may be made: a folder without a database stays unchanged.

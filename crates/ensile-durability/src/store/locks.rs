@@ -3,8 +3,7 @@
 //! - The lock on a folder survives the removal of `LOCK`, and a new name of the folder.
 //! - The lock on `LOCK` is on its inode, so a hard-linked copy of the folder meets the lock.
 //! - The lock on a linked folder keeps out a database with another main folder.
-//! - If folders cannot be locked, a linked folder gets a `LOCK` of its own, and `unlocked_disk_guard` watches the main
-//!   one.
+//! - If folders cannot be locked, a linked folder gets a `LOCK` of its own, and `unlocked_disk_guard` watches the main.
 //!
 //! Neighbours: `open` takes the locks before it reads the folder. `open_store` holds the locks until the log's close.
 

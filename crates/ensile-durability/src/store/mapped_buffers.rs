@@ -2,15 +2,13 @@
 //! of a dead process (docs/internals/protocols/process.md, docs/internals/formats/buffer.md).
 //!
 //! Invariants:
-//! - B4: buffers of a dead process count only in the run that the manifest names (`boot_scope`). There every log has
-//!   its list, and every listed buffer is the original file; otherwise it is damage, because entries in the remaining
-//!   buffers may depend on the lost ones.
+//! - B4: buffers of a dead process count only in the run that the manifest names (`boot_scope`). There a missing or
+//!   replaced list or listed buffer is damage, because entries in the others may depend on its entries.
 //! - B2: a buffer counts up to the last whole entry. Bytes that contradict the counting word are damage.
 //! - I1: a file is removed if its header names this database, or if it is empty: its process died while making it. A
 //!   file of an earlier generation with a front of zeros, which a power cut leaves, is removed too.
 //!
-//! Neighbours: `buffers::queue` makes and removes files. [`list`] has the numbers of a log's buffers.
-//! `recovery::mapped_tail` reads the files.
+//! Neighbours: `buffers::queue` makes and removes files, [`list`] lists them, `recovery::mapped_tail` reads them.
 
 mod list;
 
@@ -113,9 +111,8 @@ impl MappedHeader {
         Ok(Self { kind, database, boot, generation, logger, inode, born })
     }
 
-    /// True if `found` is the header of the same file. A file keeps its birth time when a file system numbers the file
-    /// anew, and a copy cannot get the birth time of its original. If a birth time is unknown, the inodes must be
-    /// equal.
+    /// True if `found` is the header of the same file. A file keeps its birth time when a file system numbers it anew,
+    /// and a copy cannot get its original's. If a birth time is unknown, the inodes must be equal.
     fn is_of_file(&self, found: &Self) -> bool {
         if self.born == NO_BIRTH || found.born == NO_BIRTH {
             return self.inode == found.inode;
@@ -180,8 +177,7 @@ impl MappedHeader {
     }
 }
 
-/// Makes a file of this owner, with its header only. The header comes first: after a death of the process the file is
-/// empty, or names its owner.
+/// Makes a file of this owner, with its header: after a death of the process the file is empty, or names its owner.
 fn make(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<Box<dyn DiskFile>, DiskError> {
     let file = disk.create(&kind.path(owner))?;
     let header = MappedHeader::for_owner(disk, kind, owner)?;
@@ -238,8 +234,7 @@ pub(crate) struct BufferFiles {
 }
 
 impl BufferFiles {
-    /// Makes the list of a log that has no buffers, at the beginning of a process-safe life. `epoch_interval` is the
-    /// time between two calls of `note_alive`.
+    /// Makes the list of a log without buffers. `epoch_interval` is the time between two calls of `note_alive`.
     pub(crate) fn make(
         disk: Arc<dyn Disk>,
         owner: BufferOwner,
@@ -319,9 +314,9 @@ pub(crate) struct LeftBuffers {
 }
 
 impl LeftBuffers {
-    /// Finds the buffers in the logs of the owner's generation. `owner.logger` is ignored, and `logs` is the number of
-    /// logs. The manifest must say that the generation has buffers. Errors: [`DurabilityError::Damaged`] for a state
-    /// that no death of a process leaves (B4).
+    /// Finds the buffers in the `logs` logs of the owner's generation, of which the manifest says that it has some.
+    /// `owner.logger` is ignored. Errors: [`DurabilityError::Damaged`] for a state that no death of a process leaves
+    /// (B4).
     pub(crate) fn find(disk: &dyn Disk, owner: BufferOwner, logs: u32) -> Result<Self, DurabilityError> {
         let mut found = Self::default();
         for logger in 0..logs {
@@ -347,9 +342,8 @@ impl LeftBuffers {
         Ok(found)
     }
 
-    /// Checks that an open generation has no buffers with entries, if the manifest names no buffers. `boot` is the
-    /// current boot. If `boot` is `None`, buffers of every boot count. Errors: [`DurabilityError::Damaged`] for a
-    /// buffer that counts entries.
+    /// Checks that an open generation has no buffers with entries, if the manifest names none. `boot` is the current
+    /// boot; `None` counts every boot. Errors: [`DurabilityError::Damaged`] for a buffer that counts entries.
     pub(crate) fn check_none(
         disk: &dyn Disk,
         generation: &Generation,
@@ -402,8 +396,7 @@ impl HeldAbove {
     }
 }
 
-/// Finds the buffers of a generation, of every boot, with entries above `durable` or with damaged bytes. An examination
-/// reports these entries as not durable.
+/// Finds the buffers of a generation, of every boot, with entries above `durable` or with damaged bytes.
 pub(crate) fn held_above(
     disk: &dyn Disk,
     generation: &Generation,
@@ -426,10 +419,9 @@ pub(crate) fn held_above(
     Ok(found)
 }
 
-/// Finds the mapped files of a generation that this folder lacks: lists, and listed buffers. A copy also lacks an empty
-/// buffer whose last entries went into blocks of the log that were not copied. `blocks` is `None` without a copy. For a
-/// copy, `blocks` has the number of blocks of every readable log, by logger; entries written to an unreadable log count
-/// as lacking.
+/// Finds the mapped files of a generation that this folder lacks: lists, and listed buffers. A copy, with the number of
+/// `blocks` of every readable log by logger, also lacks an empty buffer whose last entries went into blocks that were
+/// not copied. Entries written to an unreadable log count as lacking.
 pub(crate) fn missing_files(
     disk: &dyn Disk,
     generation: &Generation,
@@ -466,11 +458,10 @@ pub(crate) fn missing_files(
     Ok(lacking)
 }
 
-/// Checks the buffers of the owner that are not listed. An unlisted buffer counts no entry: a buffer is listed before
-/// its first entry, and struck when it is empty (B4). The bits of the list have no checksum, so this check finds a lost
-/// bit. The check also finds the folder of an earlier version whose manifest did not name its boot. `boot` selects the
-/// buffers of a boot; `None` selects every boot. Errors: [`DurabilityError::Damaged`] for an unlisted buffer that
-/// counts entries.
+/// Checks that no unlisted buffer of the owner counts an entry: a buffer is listed before its first entry, and struck
+/// when it is empty (B4). The bits of the list have no checksum, so this check finds a lost bit, and the folder of an
+/// earlier version whose manifest did not name its boot. `boot` selects the buffers of a boot; `None` selects every
+/// boot.
 fn check_unlisted(
     disk: &dyn Disk,
     owner: &BufferOwner,
@@ -601,8 +592,7 @@ pub(crate) fn is_mapped_file(path: &str) -> bool {
 }
 
 /// Removes mapped files of a log that belong to this database (I1), if `is_needless` is true for their generation. A
-/// power cut may leave a file of zeros. In a folder of this database such a file is removed by its name, if its
-/// generation is an earlier generation.
+/// file of zeros, as a power cut leaves, is removed by its name, if its generation is an earlier one.
 pub(crate) fn remove(
     disk: &dyn Disk,
     logger: u32,

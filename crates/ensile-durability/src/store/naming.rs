@@ -3,8 +3,7 @@
 //! Invariant: I5: A folder with a name is opened for this name only, and not without a name. A folder without a name
 //! gets the name of the open, with the manifest of the open.
 //!
-//! Neighbours: `application` has the name. `open` compares the name before the first change, and `recovery` reports a
-//! name that was given.
+//! Neighbours: `application` has the name. `open` compares it before the first change; `recovery` reports a given name.
 
 use std::fmt;
 use std::path::Path;
@@ -61,8 +60,7 @@ pub struct NameGiven {
 }
 
 impl NameGiven {
-    /// Report of the name that an open for `naming` gives a folder with this manifest; `None` if the folder gets no
-    /// name.
+    /// Report of the name that an open for `naming` gives a folder with this manifest; `None` without a new name.
     pub(crate) fn from_naming(
         naming: &Naming,
         disk: &dyn Disk,

@@ -1,10 +1,8 @@
 //! First step of an open, a repair and an adoption: locks the folders, and checks that they belong to the database.
 //!
 //! Invariants:
-//! - I1, I5, I6, H6, H8: owner, name, types and shared store are compared before anything is made or changed, so a
-//!   refused open leaves no file.
-//! - I3: the locks come before the first look into a folder. If a lock must make a file, the checks also come before
-//!   it.
+//! - I1, I5, I6, H6, H8: owner, name, types and store are compared first, so a refused open leaves no file.
+//! - I3: the locks come before the first look into a folder. Before a lock that must make a file, the checks come too.
 //! - N24: a folder for a copy names the copy from the first manifest on, and opens for that copy only.
 //!
 //! Neighbours: [`ownership`] judges the folders, [`super::locks`] has the locks; `recovery` opens the store.
@@ -60,8 +58,7 @@ pub(crate) struct Store {
 
 impl Store {
     /// Locks the folders, checks the owner, and begins a new database if there is none. An archive that is given up is
-    /// not checked, and leaves the list. Errors: as the table in [`ownership`] says. An error leaves the folder as it
-    /// was.
+    /// not checked, and leaves the list. Errors: as the table in [`ownership`] says; the folder is as it was.
     pub(crate) fn open(disk: Arc<dyn Disk>, wanted: &WantedStore<'_>) -> Result<Self, DurabilityError> {
         Self::open_for(disk, wanted, None)
     }
@@ -215,8 +212,7 @@ fn look_at_listed(disk: &dyn Disk, manifest: &Manifest) -> Result<(), Durability
     there.iter().try_for_each(|name| is_listed_ours(disk, manifest, name, false).map(drop))
 }
 
-/// Locks the listed folders, and checks the owner. `note` receives each finding, and an error of `note` ends the call.
-/// Returns the missing folders that are not needed.
+/// Locks the listed folders, and checks the owner. An error of `note` ends the call. Returns the unneeded missing ones.
 fn lock_listed(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -244,10 +240,9 @@ fn lock_listed(
     Ok(missing)
 }
 
-/// Locks the folders of an existing database for a caller that does not open the database, such as an examination. A
-/// copy that has not ended is refused. `note` receives the reasons for which an open would refuse the folders. Errors
-/// of `note`, and errors of an open that concern this machine. An unreadable manifest is no error here: the caller
-/// judges the manifest later.
+/// Locks the folders of an existing database for a caller that does not open the database. A copy that has not ended is
+/// refused. `note` receives the reasons for which an open would refuse the folders. An unreadable manifest is no error
+/// here: the caller judges the manifest later.
 pub(crate) fn lock_existing(
     disk: &dyn Disk,
     mode: LockMode,
@@ -288,8 +283,7 @@ pub(super) fn lock_main(disk: &dyn Disk, mode: LockMode) -> Result<Locks, Durabi
     Ok(locks)
 }
 
-/// Disk for a caller that changes files without opening the database. The disk is watched if the main folder cannot be
-/// locked (I3).
+/// Disk for a caller that changes files without opening the database: watched if the main folder is unlocked (I3).
 pub(crate) fn guard_disk(disk: &Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
     Watched::wrap_unlocked(Arc::clone(disk), locks)
 }

@@ -1,5 +1,4 @@
-//! Store of an open database, shared by its log and its checkpoints, from the manifest of the open generation to the
-//! release of the folders.
+//! Store of an open database, shared by its log and its checkpoints, until the release of the folders.
 //!
 //! Invariants:
 //! - I3: the folders are locked until the last write to the folders has ended.
@@ -194,9 +193,8 @@ impl OpenStore {
     }
 
     /// Removes the files of closed generations if their entries have epochs below `covered`, and if the manifest no
-    /// longer lists their generation. Every file is archived first. The order of the removals is free, because no
-    /// listed generation needs the files. `note` is called with every removed file. Errors: the disk's, and the
-    /// archive's. A later call tries again.
+    /// longer lists their generation; so the order of the removals is free. Every file is archived first. `note` is
+    /// called with every removed file. After an error, a later call tries again.
     pub(crate) fn remove_older_below(
         &self,
         covered: Epoch,
@@ -238,8 +236,7 @@ impl OpenStore {
         &self.hold
     }
 
-    /// Writes the generations of the manifest to the archive, if present (A3). The next manifest remembers the
-    /// archive's state (A2).
+    /// Writes the manifest's generations to the archive, if present (A3). The next manifest has its seal (A2).
     pub(crate) fn note_in_archive(&self) -> Result<(), DurabilityError> {
         let Some(archive) = &self.archive else { return Ok(()) };
         let manifest = self.manifest.lock().manifest().clone();

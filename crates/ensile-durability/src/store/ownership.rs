@@ -12,8 +12,7 @@
 //! | no manifest, and a trace of an earlier life | damage |
 //! | no manifest, and files or folders of something else | not a database: refused |
 //!
-//! Neighbours: `open` and `claim` call, an examination, and recovery before it removes files; `adoption` rewrites
-//! marks.
+//! Neighbours: `open`, `claim`, an examination and a recovery before removals call; `adoption` rewrites marks.
 
 use std::collections::BTreeSet;
 
@@ -86,8 +85,7 @@ pub(crate) fn check_main(
     })
 }
 
-/// True if the listed folder is needed: for a log of a counting generation, for the installed checkpoint, or as the
-/// archive.
+/// True if the listed folder is needed: for a log of a counting generation, for the checkpoint, or as the archive.
 pub(crate) fn is_needed(manifest: &Manifest, name: &str) -> bool {
     let logs = manifest.generations.iter().map(|generation| generation.logs).max().unwrap_or(0);
     let checkpoint = manifest.checkpoint.as_ref().map(InstalledCheckpoint::folders).unwrap_or_default();
@@ -98,9 +96,8 @@ pub(crate) fn is_needed(manifest: &Manifest, name: &str) -> bool {
 }
 
 /// Names of the folders in which recovery and checkpoints search for files, without the main folder: the listed
-/// folders, and unlisted folders with this database's mark. A crash leaves unlisted folders, and so does an older
-/// manifest that was put back. An open claims only the folders of its settings, but files in the other folders prove no
-/// less.
+/// folders, and unlisted folders with this database's mark, as a crash leaves, or an older manifest that was put back.
+/// An open claims only the folders of its settings, but files in the other folders prove no less.
 pub(crate) fn folders_to_search(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -139,8 +136,7 @@ pub(crate) fn check_is_there(disk: &dyn Disk, name: &str) -> Result<(), Durabili
     }
 }
 
-/// Checks that the existing listed folder `name` belongs to the database. If `finishes`, a mark that lacks only its
-/// rename is put in place.
+/// Checks that the listed folder `name` is the database's. If `finishes`, a mark that lacks only its rename is placed.
 pub(crate) fn check_listed(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -215,8 +211,7 @@ pub(crate) fn holds_nothing(disk: &dyn Disk, name: &str) -> Result<bool, DiskErr
     Ok(disk.list(name)?.iter().all(|file| file == FOLDER_NEW || file == LOCK))
 }
 
-/// Checks that no two names lead to the same folder. Two logs or checkpointers in one folder would meet each other's
-/// files.
+/// Checks that no two names lead to the same folder: two owners would meet each other's files.
 pub(crate) fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<(), DurabilityError> {
     for (at, name) in names.iter().enumerate() {
         for other in &names[..at] {
@@ -239,12 +234,10 @@ fn is_own_folder(name: &str) -> bool {
     name == ARCHIVE_FOLDER || ["log", "checkpoint", "repaired-"].into_iter().any(numbered)
 }
 
-/// Reason why a folder without a manifest is not new. `None` if the folder and its linked folders have no trace of an
-/// earlier life (I2) and no foreign files.
+/// Reason why a folder without a manifest is not new; `None` without a trace of an earlier life (I2) or foreign files.
 ///
-/// `LOCK` is no trace: an open makes `LOCK` before the manifest, and a crash leaves `LOCK` alone. `LEASES` is no trace,
-/// because the file is empty. `MANIFEST.new` is a trace only if it is the manifest of a created database. The first
-/// `MANIFEST.new` is of a database under creation.
+/// `LOCK` is no trace: an open makes `LOCK` before the manifest. `LEASES` is no trace, because the file is empty.
+/// `MANIFEST.new` is a trace only if it is of a created database: the first one is of a database under creation.
 pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, DurabilityError> {
     let files = disk.list("")?;
     let folder = disk.folder_place("")?;
@@ -338,8 +331,7 @@ pub(crate) fn check_entries(
     }
 }
 
-/// Refuses a manifest in state *creating* beside a file that only a created database has. Such a manifest is an older
-/// copy (I2).
+/// Refuses a manifest in state *creating* beside a file that only a created database has: it is an older copy (I2).
 pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     if manifest.state == Making::Created || !disk.exists(HINT)? {
         return Ok(());
@@ -348,9 +340,8 @@ pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
     Err(DurabilityError::damaged_file(MANIFEST, 0, detail))
 }
 
-/// True if an unlisted file proves to be this database's (I1). A file that ends before its opening block is whole
-/// counts too: the opening block is synced before later blocks are written. Errors: [`DurabilityError::NotOurs`],
-/// [`DurabilityError::Unknown`].
+/// True if an unlisted file proves to be this database's (I1), or ends before its opening block is whole: that block is
+/// synced before later blocks. Errors: [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`].
 pub(crate) fn proves_ours(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool, DurabilityError> {
     let opening = Scanner::opening_of(disk, name)?;
     match opening {

@@ -40,8 +40,7 @@ pub(crate) struct ReservedEpochs {
     is_closing: bool,
 }
 
-/// Number of epochs to reserve at this rate: the epochs of a day, and at least `EPOCHS_RESERVED_MIN`. The rate counts
-/// up to the rate of `EPOCH_MICROS_MIN`.
+/// Number of epochs to reserve at this rate, up to that of `EPOCH_MICROS_MIN`: a day's, or `EPOCHS_RESERVED_MIN`.
 fn ahead(rate: f64) -> u64 {
     debug_assert!(rate.is_finite() && rate > 0.0, "{rate} epochs a second");
     let rate = rate.min(1e6 / EPOCH_MICROS_MIN as f64);
@@ -60,8 +59,7 @@ fn reservation_end(from: Epoch, ahead: u64) -> Option<Epoch> {
     (end < Epoch::MAX.number()).then(|| Epoch::new(end))
 }
 
-/// End of the reservation that an open makes for a life that begins at `first`; `None` if the epoch numbers are used
-/// up.
+/// End of the reservation of an open for a life that begins at `first`; `None` if the epoch numbers are used up.
 pub(crate) fn end_for_open(first: Epoch, interval: Duration) -> Option<Epoch> {
     reservation_end(first, ahead(rate_of(interval)))
 }
@@ -100,8 +98,8 @@ impl ReservedEpochs {
         is_near.then(|| self.failure.clone().unwrap_or_else(|| "no more could be reserved yet".into()))
     }
 
-    /// New end of the reservation, if half of the reserved epochs are used; `None` if no renewal is due. Also measures
-    /// the rate of epochs. `epoch` is E.
+    /// New end of the reservation, if half of the reserved epochs are used at E = `epoch`. Also measures the rate of
+    /// epochs.
     pub(crate) fn next_end_if_due(&mut self, now_nanos: u64, epoch: Epoch) -> Option<Epoch> {
         let (since, from) = self.measured;
         debug_assert!(epoch >= from, "E1: E only grows");

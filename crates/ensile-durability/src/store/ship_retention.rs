@@ -1,9 +1,7 @@
-//! Hold on closed log files that a checkpoint covers, and that are not shipped yet
-//! (`docs/internals/protocols/shipping.md`).
+//! Hold on closed log files that a checkpoint covers, and that are not shipped yet (`protocols/shipping.md`).
 //!
-//! Invariant: H5: while a database ships, a log file is removed only if the shared store has the file, if the
-//! checkpoint of the newest shared manifest covers the file, or if the limit has passed since the first refusal, which
-//! is counted.
+//! Invariant: H5: while a database ships, a log file is removed only if the shared store has the file, or its
+//! checkpoint covers the file, or the limit has passed since the first refusal, which is counted.
 //!
 //! Neighbours: `log::removal` asks before it removes a file; the shipper releases files.
 

@@ -19,8 +19,8 @@ use ensile_disk::{Disk, KeptSpace};
 const PIECE_BYTES: u64 = 4 << 20;
 /// Pause from piece to piece.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Largest number of removed files that wait. Each takes a file descriptor of the process. Above this number, the
-/// oldest file frees all its space at once.
+/// Largest number of removed files that wait, each with a file descriptor. Above it, the oldest frees its space at
+/// once.
 const FILES_MAX: usize = 64;
 /// Free bytes of a device below which no space is held on the device.
 const FREE_BYTES_MIN: u64 = 1 << 30;
@@ -69,8 +69,7 @@ impl ReturnedSpace {
         waiting.free_if_short(disk);
     }
 
-    /// Frees a piece of the oldest file, if a piece is due. Checkpointer 0 calls. Returns the time until the next
-    /// piece; `None` if no space waits.
+    /// Frees a piece of the oldest file, if due. Returns the time until the next piece; `None` if no space waits.
     pub(crate) fn step(&self, disk: &dyn Disk, now_nanos: u64) -> Option<Duration> {
         let mut waiting = self.waiting.lock();
         if waiting.files.is_empty() {

@@ -82,8 +82,8 @@ impl Checkpoints {
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
         store.keep_locks(locks);
         if is_new {
-            // The manifest lists the folders before a file is in a folder: when a folder's device is missing, an open
-            // does not mistake the mount point for the folder.
+            // The manifest lists the folders before a file is there: without its device a mount point is not taken for
+            // the folder.
             let next = keeper.manifest().clone();
             keeper.replace(next)?;
         }
@@ -163,8 +163,7 @@ fn outlook_of(
     RecoveryOutlook::new(costs, threads, before, opened.now_nanos)
 }
 
-/// Returns the number of the next checkpoint, above the numbers of the installed checkpoint and of all files in the
-/// folders (`there`).
+/// Returns the number of the next checkpoint, above the installed checkpoint's and those of all files (`there`).
 fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> Result<u64, DurabilityError> {
     let last = there.iter().max_by_key(|part| part.checkpoint);
     let before = installed.map_or(0, InstalledCheckpoint::number);

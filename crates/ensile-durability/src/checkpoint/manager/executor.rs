@@ -38,13 +38,11 @@ use crate::{DurabilityError, Health};
 
 /// Pause between two attempts to remove files that a reader's lease keeps.
 const REMOVAL_PAUSE_NANOS: u64 = 1_000_000_000;
-/// Divisor of the number of parts for a turn of one range: the state is cut into checkpointers × ranges / 4 parts. A
-/// part has several slices.
+/// Divisor of the number of parts for a turn of one range: checkpointers × ranges / 4 parts, of several slices each.
 const PARTS_OF_RANGE_SHARE: usize = 4;
 /// Longest wait of a checkpointer for bandwidth before the checkpointer checks the rate and the disk again.
 const PACED_MAX: Duration = Duration::from_secs(1);
-/// Longest wait of a checkpointer of a picture: the versions that commits leave beside the pages are in memory until
-/// then (K3).
+/// Longest wait of a checkpointer of a picture: the versions beside the pages are in memory until then (K3).
 const PACED_PICTURE_MAX: Duration = Duration::from_millis(10);
 const _: () = assert!(PACED_PICTURE_MAX.as_nanos() < PACED_MAX.as_nanos(), "a picture has more to look for");
 
@@ -108,8 +106,8 @@ impl Checkpoints {
         }
     }
 
-    /// Reports that the archive cannot be told of the generations about to leave the manifest's list: the checkpoint is
-    /// not installed (A3).
+    /// Reports that the archive cannot learn of generations about to leave the list: the checkpoint is not installed
+    /// (A3).
     fn not_archived(&self, error: &DurabilityError) -> CheckpointStep {
         let why = NotInstalled::OldStands(format!("the archive cannot be written: {error}"));
         let (is_installed, answers) = self.machine.lock().record_install(Err(why), self.clock.nanos());
@@ -145,8 +143,7 @@ impl Checkpoints {
             Ok(disk_space) => {
                 let salt = Salt::draw(&mut Random::unpredictable());
                 {
-                    // E is read again, under the lock of the demands: the e_l that answers a demand comes after the
-                    // demand.
+                    // E is read under the lock of the demands: the e_l that answers a demand comes after the demand.
                     let mut machine = self.machine.lock();
                     let seen = self.see(&machine);
                     if !machine.begin(disk_space, salt, &seen) {
@@ -175,8 +172,7 @@ impl Checkpoints {
         }
     }
 
-    /// Publishes the pages of a picture: from the freeze on, commits that see the pages leave the versions that they
-    /// displace.
+    /// Publishes the pages of a picture: from the freeze on, commits that see the pages leave displaced versions.
     fn publish_pages(&self, walk: &dyn Walk) -> CheckpointStep {
         let pages = match pages_of(walk) {
             Ok(pages) => pages,
@@ -301,8 +297,8 @@ impl Checkpoints {
         Ok(PartUnderWay::Pages(Box::new(work)))
     }
 
-    /// Writes the next block of this checkpointer's part, or ends the part. Gives the part up once the attempt has
-    /// failed or the log has stopped.
+    /// Writes the next block of this part, or ends the part; gives it up if the attempt has failed or the log has
+    /// stopped.
     pub(super) fn step_part(
         &self,
         checkpointer: usize,
@@ -355,8 +351,7 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
-    /// Ends a part whose slices are all walked. E is read under the lock: no part ends after the read of E that counts
-    /// (K1).
+    /// Ends a part whose slices are all walked. E is read under the lock: no part ends after the E that counts (K1).
     fn end_part(&self, checkpointer: usize, part: Option<PartUnderWay>) {
         match part.map(|part| part.end(&self.pictures)).transpose() {
             Ok(written) => {
@@ -367,8 +362,7 @@ impl Checkpoints {
         }
     }
 
-    /// Reports that this checkpointer's part cannot be written: the attempt fails, and the other checkpointers stop
-    /// writing.
+    /// Reports that this part cannot be written: the attempt fails, and the other checkpointers stop writing.
     fn part_failed(&self, reason: &str) {
         self.machine.lock().part_failed(reason);
         self.wake_all();
@@ -419,11 +413,9 @@ impl Checkpoints {
         }
     }
 
-    /// Removes the files of a failed attempt: files of checkpoints with numbers above `kept`. No checkpointer writes
-    /// any more.
+    /// Removes the files of a failed attempt, with numbers above `kept`. No checkpointer writes any more.
     fn clean_up(&self, kept: u64) -> CheckpointStep {
-        // No manifest ever listed the attempt's files, so no lease protects the files. Files of older checkpoints may
-        // be leased.
+        // No manifest ever listed the attempt's files, so no lease protects them. Older checkpoints may be leased.
         self.remove_leftovers(|part: PartName| part.checkpoint > kept);
         self.abandon_picture();
         // The removal has freed space.
@@ -469,8 +461,7 @@ impl Checkpoints {
         }));
     }
 
-    /// Frees the space of a failed picture, if a picture has failed. No manifest reached the picture, so no lease
-    /// protects the space.
+    /// Frees the space of a failed picture, if any. No manifest reached the picture, so no lease protects the space.
     pub(super) fn abandon_picture(&self) {
         self.note_removed(self.pictures.abandon().map(|()| 0).map_err(Into::into));
         // Page files of earlier processes may be leased.

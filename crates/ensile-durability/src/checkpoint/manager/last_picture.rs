@@ -1,10 +1,8 @@
 //! The last picture of a database without a log, and the picture that holds a result.
 //!
-//! Invariant: N18: a close loses changes that no picture shows. So a close takes a picture if there are changes, or
-//! reports the lost epochs.
+//! Invariant: N18: a close takes a picture of changes that no picture shows, or reports the lost epochs.
 //!
-//! Neighbours: `manager` steps; the engine's close calls `take_last` before `Log::close`, and receipts call
-//! `report_of`.
+//! Neighbours: the engine's close calls `take_last` before `Log::close`, and receipts call `report_of`.
 
 use std::time::Duration;
 
@@ -19,8 +17,8 @@ use crate::checkpoint::request::CheckpointReport;
 use crate::checkpoint::walk::Walk;
 
 impl Checkpoints {
-    /// True if the database has no log, and commits have made changes that the installed picture does not show. The
-    /// result is exact once all commits have ended.
+    /// True if the database has no log, and changes that the installed picture lacks. Exact once all commits have
+    /// ended.
     #[must_use]
     pub fn has_changes(&self, walk: &dyn Walk) -> bool {
         !self.log.has_loggers() && self.machine.lock().has_changed(walk.changed_bytes())
@@ -30,8 +28,8 @@ impl Checkpoints {
     /// Checkpointers' threads may still run; the calling thread takes the steps of every checkpointer as well.
     ///
     /// # Errors
-    /// [`DurabilityError::OutcomeUnknown`] names the epoch up to which the database is durable, and the reason. The log
-    /// is stopped then.
+    /// [`DurabilityError::OutcomeUnknown`] names the epoch up to which the database is durable. The log is stopped
+    /// then.
     pub fn take_last(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
         if self.store.is_forked() || !self.has_changes(walk) {
             return Ok(());
@@ -53,8 +51,7 @@ impl Checkpoints {
         )))
     }
 
-    /// Takes a picture that begins after the call. Steps every checkpointer until the picture is installed or has
-    /// failed.
+    /// Takes a picture that begins after the call, stepping every checkpointer until it is installed or has failed.
     fn take_one(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
         let handle = self.demand();
         loop {

@@ -106,8 +106,7 @@ impl KnownPicture {
         parts.chain(removes).sum::<u64>() + self.root.extent.bytes()
     }
 
-    /// Extents of the directory, the root and the pending removes that the next picture does not have. `next_directory`
-    /// returns the dropped pages.
+    /// Extents of the directory, the root and the pending removes that the next picture does not have.
     pub(super) fn dropped_by(&self, next: &Self) -> Vec<Extent> {
         let place = |part: &DirectoryPart| part.place.as_ref().map(|place| place.place.extent);
         let kept: BTreeSet<Extent> = next.directory.parts.iter().filter_map(place).collect();

@@ -1,5 +1,4 @@
-//! Search for a later picture than the installed picture in a page file: it shows that the manifest may be an older
-//! copy.
+//! Search for a later picture than the installed one in a page file: it shows that the manifest may be an older copy.
 //!
 //! In the installed picture's own file only roots of a later generation count, as failed attempts leave roots too. A
 //! recovery discards a root that shows more than the D of the root's generation (L4), and every root of a generation
@@ -19,8 +18,7 @@ use crate::files::block::scan::{At, Scanner};
 use crate::files::manifest::Manifest;
 use crate::files::names::PageFileName;
 
-/// The page file with the latest root that a checkpoint above `known` wrote, that shows an epoch above `durable`, and
-/// that no recovery has discarded.
+/// The page file with the latest root of a checkpoint above `known`, for an epoch above `durable`, not discarded.
 pub(crate) fn later_than(
     disk: &dyn Disk,
     manifest: &Manifest,

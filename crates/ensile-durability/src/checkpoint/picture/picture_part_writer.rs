@@ -1,5 +1,4 @@
-//! Writer of a checkpointer's part of a picture: takes page after page, and writes the page into an extent of the
-//! folder's page file.
+//! Writer of a checkpointer's part of a picture: takes page after page, and writes it into its folder's page file.
 //!
 //! Invariants:
 //! - N9: after the last page, a part takes the versions that commits have left beside the pages, until none is left.
@@ -38,8 +37,7 @@ pub(in crate::checkpoint) struct PicturePartWriter {
     block: CheckpointBlock,
     /// Versions for the tail of the page that is written.
     tail: Vec<u8>,
-    /// True if commits' lists may have versions: a page was taken since the lists were found empty, or the lists were
-    /// never read.
+    /// True if commits' lists may have versions: a page was taken since they were found empty, or they were never read.
     may_be_displaced: bool,
     writer: BlockWriter,
     written: PagesWritten,
@@ -64,8 +62,7 @@ pub(in crate::checkpoint) struct PagesWritten {
 }
 
 impl PicturePartWriter {
-    /// Begins a part with these slices. `writer` writes the part's blocks, and syncs them once at least `sync_bytes`
-    /// are unsynced.
+    /// Begins a part with these slices. `writer` syncs its blocks once at least `sync_bytes` are unsynced.
     pub(in crate::checkpoint) fn new(
         slices: PartSlices,
         attempt: PictureAttempt,
@@ -89,9 +86,8 @@ impl PicturePartWriter {
         }
     }
 
-    /// Takes one page and writes the page, or a block of versions that commits have left. While the bandwidth is used
-    /// up, the step only writes versions, once the versions fill a block or no page follows; `None` if the step wrote
-    /// nothing.
+    /// Takes one page and writes the page, or a block of versions that commits have left. Without bandwidth it only
+    /// writes versions, once the versions fill a block or no page follows; `None` if the step wrote nothing.
     pub(in crate::checkpoint) fn step(
         &mut self,
         pages: &dyn Pages,
@@ -112,8 +108,7 @@ impl PicturePartWriter {
         self.writer.stamp().epoch.next()
     }
 
-    /// Takes the versions that commits have left beside the pages. Writes a block if the block is full or no page
-    /// follows.
+    /// Takes the versions beside the pages. Writes a block if the block is full or no page follows.
     fn step_displaced(
         &mut self,
         pages: &dyn Pages,
@@ -175,8 +170,7 @@ impl PicturePartWriter {
         self.wrote(bytes, entries, true)
     }
 
-    /// Writes the taken page, and puts as many waiting versions as fit into the page's tail. Returns the number of
-    /// these versions.
+    /// Writes the taken page, with as many waiting versions in its tail as fit. Returns the number of these versions.
     fn write_page(
         &mut self,
         bound: PageBound,

@@ -1,5 +1,4 @@
-//! Owner of the pictures of an open database: the page files, the directory of the installed picture, and the picture
-//! under way.
+//! Owner of the pictures of an open database: page files, the installed picture's directory, the picture under way.
 //!
 //! ```text
 //! begin --> parts are written, each into its folder's file --> close: directory, root, synced --> (manifest)
@@ -161,8 +160,7 @@ impl PictureKeeper {
         assert!(before.is_none(), "N13: the attempt before was abandoned or installed");
     }
 
-    /// The stamp of the picture under way, and the page file of this checkpointer. Makes the file if the checkpointer
-    /// has none yet.
+    /// The stamp of the picture under way, and the page file of this checkpointer, made if there is none yet.
     pub(in crate::checkpoint) fn open_page_file(
         &self,
         disk: &dyn Disk,
@@ -189,8 +187,7 @@ impl PictureKeeper {
         Ok((stamp, file))
     }
 
-    /// The number of the page with this range: the page's number in the picture before, or a number that no page ever
-    /// had.
+    /// The number of the page with this range: as in the picture before, or a number that no page ever had.
     pub(in crate::checkpoint) fn number_of(&self, from: &PageBound, to: Option<&[u8]>) -> u64 {
         let mut kept = self.kept.lock();
         debug_assert!(kept.under_way.as_ref().is_some_and(|picture| picture.closed.is_none()));
@@ -225,8 +222,7 @@ impl PictureKeeper {
         all.held.extend(part.held);
     }
 
-    /// Writes and syncs the directory and the root. Every part is written and synced. Errors: the reason. The caller
-    /// abandons the attempt.
+    /// Writes and syncs the directory and the root behind the parts. After an error, the caller abandons the attempt.
     pub(in crate::checkpoint) fn close(&self) -> Result<ClosedPicture, String> {
         let (mut under_way, base, files, next_page) = {
             let mut kept = self.kept.lock();
@@ -261,8 +257,7 @@ impl PictureKeeper {
         }
         let mut writer = BlockWriter::new(&files[0], under_way.stamp);
         let removes = std::mem::take(&mut written.removes);
-        // N10: the tails belong to this picture alone. No later picture names the tails, so the keeper drops their
-        // places.
+        // N10: the tails belong to this picture alone. No later picture names the tails, so their places are dropped.
         let tails = std::mem::take(&mut written.tails);
         let root = writer.write_directory(&mut directory, removes.clone(), tails)?;
         writer.sync()?;
@@ -318,8 +313,8 @@ impl PictureKeeper {
         cut(&files)
     }
 
-    /// Frees the extents that no installed picture reaches any more. No reader holds a lease. Errors: an error of the
-    /// disk: a file stays longer than needed.
+    /// Frees the extents that no installed picture reaches any more, without a lease. After an error, a file stays
+    /// longer.
     pub(in crate::checkpoint) fn release(&self) -> Result<(), DiskError> {
         let files = {
             let mut kept = self.kept.lock();
@@ -344,9 +339,8 @@ impl PictureKeeper {
     }
 }
 
-/// Moves pages from the last units of a file nearer to the file's beginning, and syncs the moved pages, if more than a
-/// third of the file is free. The moved bytes of kept pages are about as many as `written_bytes`. The places before the
-/// moves are added to `gone`.
+/// Moves pages from the last units of a file nearer to the file's beginning, and syncs them, if more than a third of
+/// the file is free: about `written_bytes` bytes of kept pages. `gone` gets the places before.
 fn move_pages(
     directory: &mut PageDirectory,
     gone: &mut Vec<PagePlace>,

@@ -1,6 +1,5 @@
-//! Comparison of the versions left beside the pages of a picture with the pages, and with each other, in bounded
-//! memory: N11: every version of a key beside the pages, and the version in the key's page, have one TID. A caller that
-//! only verifies keeps nothing but these keys.
+//! Comparison of the versions beside the pages of a picture with the pages, and with each other, in bounded memory:
+//! N11: all versions of a key have one TID. A caller that only verifies keeps nothing but these keys.
 //!
 //! ```text
 //! blocks of pending removes --> the keys of a span of the directory's parts --> each page of these parts
@@ -100,8 +99,8 @@ impl BesideKeys {
         if self.is_sorted { Ok(()) } else { self.sort(reader) }
     }
 
-    /// Compares the entries of a page with the keys. [`BesideKeys::turn_to`] has prepared for the page's part. Errors:
-    /// the fault of the page.
+    /// Compares a page's entries with the keys, behind [`BesideKeys::turn_to`] for its part. The error is the page's
+    /// fault.
     pub(crate) fn compare(
         &self,
         section: u32,

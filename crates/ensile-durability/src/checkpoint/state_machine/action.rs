@@ -1,7 +1,6 @@
 //! Inputs and outputs of the decisions over checkpoints.
 //!
-//! Neighbours: `machine` decides; `manager` fills [`Circumstances`], carries out the [`Action`]s and sends the
-//! [`Answers`].
+//! Neighbours: `machine` decides; `manager` fills [`Circumstances`], carries out [`Action`]s, sends [`Answers`].
 
 use ensile_base::Epoch;
 use std::sync::Arc;
@@ -51,8 +50,7 @@ impl Circumstances {
     }
 }
 
-/// Next action of a checkpointer. A variant names the methods of [`super::CheckpointStateMachine`] that record the
-/// outcome.
+/// Next action of a checkpointer, with the methods of [`super::CheckpointStateMachine`] that record the outcome.
 #[derive(Debug)]
 pub(in crate::checkpoint) enum Action {
     /// Nothing, for good.
@@ -99,8 +97,7 @@ pub(in crate::checkpoint) struct PartTask {
     /// Attempt that the pages belong to; `None` for a fuzzy checkpoint.
     pub(in crate::checkpoint) pages: Option<PictureAttempt>,
     pub(in crate::checkpoint) salt: Salt,
-    /// Slices by set of files. A turn that takes several ranges has a set for each range, with numbers from `number`
-    /// upwards.
+    /// Slices by set of files. A turn of several ranges has a set for each, with numbers from `number` upwards.
     pub(in crate::checkpoint) slices: Vec<Vec<Slice>>,
     pub(in crate::checkpoint) ticket: Arc<Ticket>,
     pub(in crate::checkpoint) disk_space: Arc<DiskSpace>,

@@ -48,8 +48,7 @@ pub(super) struct Attempt {
     pub(super) began_nanos: u64,
     /// Logged work at the opening of the walk; for a picture, at the announcement of the freeze.
     pub(super) logged: LogWork,
-    /// Number of loggers' attempts to write to a full disk, when the reserve was given up for this attempt; `None` if
-    /// the reserve was not given up.
+    /// Number of loggers' attempts to write to a full disk, when the reserve was given up for this attempt, if it was.
     pub(super) gave_up_at: Option<u64>,
     /// True if a caller wants a lower rate than the settings.
     pub(super) is_slowed: bool,
@@ -79,8 +78,8 @@ impl Attempt {
         Some(PartTask { number, low: self.epochs.low(), pages: self.pages, salt, slices, ticket, disk_space })
     }
 
-    /// Returns the entry of the manifest for an attempt whose parts are all written. `before` is the installed
-    /// checkpoint.
+    /// Returns the manifest's entry for an attempt whose parts are all written, after the installed checkpoint
+    /// `before`.
     pub(super) fn to_install(
         &self,
         before: Option<&InstalledCheckpoint>,

@@ -18,8 +18,7 @@ pub(super) struct Callers {
 }
 
 impl Callers {
-    /// Returns the ticket of the next checkpoint. Callers that ask before the checkpoint begins share the ticket. After
-    /// the end, the answer is an error.
+    /// Returns the ticket of the next checkpoint, which earlier callers share. After the end, the answer is an error.
     pub(super) fn demand(&mut self) -> (Arc<Ticket>, Answers) {
         assert!(self.ticket.is_none() || self.refusal.is_none(), "a waiting caller hears of the end");
         if let Some(why) = &self.refusal {

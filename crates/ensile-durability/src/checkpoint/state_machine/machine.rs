@@ -212,8 +212,7 @@ impl CheckpointStateMachine {
             return Action::Rest;
         }
         self.enter(Stage::Busy(Duty::LookForRoom));
-        // No figure predicts the first picture that keeps installed pages. An expectation of 0 bytes lets the attempt
-        // begin.
+        // No figure predicts the first picture that keeps installed pages. 0 bytes let the attempt begin.
         let first_bytes = if self.terms.goes_on { 0 } else { taken.bytes(self.installed.as_ref()) };
         Action::LookForRoom { bytes: self.history.expected_bytes(first_bytes, taken == Taken::Whole) }
     }
@@ -331,8 +330,7 @@ impl CheckpointStateMachine {
         self.attempt.as_ref()?.pages
     }
 
-    /// Returns the attempt with published pages, once, when no checkpointer is to take more pages. The caller then ends
-    /// the pages (N13).
+    /// Returns the attempt whose pages the caller now ends (N13), once, when no checkpointer is to take more pages.
     pub(in crate::checkpoint) fn take_pages_to_end(&mut self) -> Option<PictureAttempt> {
         if self.stage.needs_pages() { None } else { self.pages.take() }
     }

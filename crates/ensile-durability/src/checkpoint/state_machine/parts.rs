@@ -30,8 +30,7 @@ impl AttemptParts {
         Self { waiting: Vec::new(), written, unfinished: checkpointers, closed: None }
     }
 
-    /// Deals the parts out. A checkpointer without a part gets an empty part of `sets` sets. Returns the number of
-    /// slices.
+    /// Deals the parts out, and an empty part of `sets` sets to each other checkpointer. Returns the number of slices.
     pub(super) fn deal_out(&mut self, mut parts: Vec<Vec<Vec<Slice>>>, sets: usize) -> u64 {
         let checkpointers = self.written.len();
         assert!(parts.len() <= checkpointers, "a part for each checkpointer");

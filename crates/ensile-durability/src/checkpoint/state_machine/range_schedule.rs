@@ -1,5 +1,4 @@
-//! Choice of the ranges that a turn of a cycling checkpoint takes, and of the log that belongs to the remaining ranges
-//! (SiloR §8). Pure.
+//! Choice of the ranges that a turn of a cycling checkpoint takes, and of the log of the others (SiloR §8). Pure.
 //!
 //! Invariants:
 //! - K4: a turn takes every range after a new cut, or takes a single range as cut before.
@@ -33,8 +32,8 @@ pub(in crate::checkpoint) enum Taken {
 }
 
 impl Taken {
-    /// The ranges that the next turn takes: the range with the oldest turn. All ranges on a demand, if a new cut is
-    /// due, or if no cycling checkpoint is installed.
+    /// The ranges that the next turn takes: the one with the oldest turn, or all on a demand, a new cut, or the first
+    /// turn.
     pub(super) fn next(installed: Option<&InstalledCheckpoint>, wanted: u32, is_demanded: bool) -> Self {
         match installed {
             Some(InstalledCheckpoint::Cycling(cycling)) if !is_demanded && !is_cut_anew(cycling, wanted) => {

@@ -117,8 +117,7 @@ impl WalkEpochs {
         matches!(self, Self::Picture { .. })
     }
 
-    /// The installed entry of a fuzzy walk that has ended, of the whole state or of a range. `written` has the walk's
-    /// parts.
+    /// The installed entry of an ended fuzzy walk, of the whole state or of a range, with these written parts.
     pub(super) fn fuzzy_checkpoint(
         self,
         number: u64,

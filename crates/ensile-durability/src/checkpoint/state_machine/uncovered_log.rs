@@ -57,8 +57,7 @@ impl UncoveredLog {
         log_bytes > self.base_bytes
     }
 
-    /// Records the installation of the sets of files with these numbers. `base` is the logged work at the opening of
-    /// their walk.
+    /// Records the installation of the sets with these numbers. `base` is the logged work at the opening of their walk.
     pub(super) fn record_install(
         &mut self,
         base: &LogWork,

@@ -39,8 +39,8 @@ pub struct ArchiveFacts {
     pub from: Epoch,
     /// Generations of the archive, oldest first.
     pub generations: Vec<ArchivedGeneration>,
-    /// Ranges of restorable epochs. A picture at the end of an epoch of a range can be brought to each later epoch of
-    /// that range, except discarded epochs.
+    /// Ranges of restorable epochs: a picture at the end of an epoch of a range can be brought to each later epoch of
+    /// it.
     pub ranges: Vec<EpochSpan>,
     /// Names of unfinished copies, still running or left by a kill. Unfinished copies count for nothing.
     pub unfinished: Vec<String>,
@@ -278,9 +278,8 @@ pub fn is_archive(path: &Path) -> bool {
 /// Reads the headers of all files of an archive, in the disk's root, and reports the restorable epochs.
 ///
 /// # Errors
-/// [`DurabilityError::Config`] if there is no archive; [`DurabilityError::Damaged`] and [`DurabilityError::Unknown`]
-/// for the archive's list; errors of the disk. A damaged log file is not an error here, but listed in
-/// [`ArchiveFacts::damage`].
+/// [`DurabilityError::Config`] without an archive; [`DurabilityError::Damaged`] and [`DurabilityError::Unknown`] for
+/// the archive's list; errors of the disk. [`ArchiveFacts::damage`] lists damaged log files.
 pub fn inspect_archive(disk: &Arc<dyn Disk>) -> Result<ArchiveFacts, DurabilityError> {
     Ok(ReadArchive::read(&**disk)?.facts)
 }

@@ -9,7 +9,7 @@
 //! Invariants: A2 and A4; L4: X is an epoch of a generation, at most the generation's D. Epochs above X are void in the
 //! new database for ever, because its files have no entry of them.
 //!
-//! Neighbours: `archive_contents` has validated the archive. `merge` writes the file; a backup puts it beside the
+//! Neighbours: `archive_contents` has validated the archive; `merge` writes the file; a backup puts it beside the
 //! state.
 
 use std::sync::Arc;
@@ -238,10 +238,9 @@ impl ArchiveSource {
 
     /// Writes the entries from the end of `after` up to X beside the state at `after`: a picture, files, or nothing.
     /// `next` is the manifest that is to name the state. The folder `log0` belongs to this database, and the last
-    /// generation of `next` has no log. The written file is read once more. Returns the manifest of the database closed
-    /// at X, and the written log. `spend` is called after each piece that was written or read once more. `spend` may
-    /// wait, and an error of `spend` ends the work. The error of a refused entry names the place of the entry in the
-    /// archive.
+    /// generation of `next` has no log. Returns the manifest of the database closed at X, and the written log. `spend`
+    /// is called after each piece that was written or read once more, may wait, and may end the work by an error. The
+    /// error of a refused entry names the place of the entry in the archive.
     pub(crate) fn write_log_after(
         &self,
         disk: &Arc<dyn Disk>,
@@ -307,10 +306,9 @@ impl ArchiveSource {
 }
 
 impl TakenLog {
-    /// Reads the written file as an open would, and shows its entries to `verifier`. [`DurabilityError::TargetFailed`],
-    /// with file and offset, is the error if the file differs from the written bytes or cannot be read;
-    /// [`DurabilityError::Replay`] or [`DurabilityError::Unknown`] if the file is as written, and the state refuses an
-    /// entry.
+    /// Reads the written file as an open would, and shows its entries to `verifier`. Errors:
+    /// [`DurabilityError::TargetFailed`], with file and offset, if the file differs from the written bytes or cannot be
+    /// read; otherwise the refusal of the state, [`DurabilityError::Replay`] or [`DurabilityError::Unknown`].
     fn verify(
         &mut self,
         disk: &dyn Disk,

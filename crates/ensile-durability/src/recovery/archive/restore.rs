@@ -65,8 +65,7 @@ impl ArchiveRestore {
     ///
     /// # Errors
     /// [`DurabilityError::NotInArchive`] if data is missing, or if no result that counted had such an epoch;
-    /// [`DurabilityError::Config`] if there is no archive; [`DurabilityError::Damaged`] for its list; errors of the
-    /// disk.
+    /// [`DurabilityError::Config`] without an archive; [`DurabilityError::Damaged`] for its list; the disk's.
     pub fn from_archive(archive: &Arc<dyn Disk>, to: Epoch) -> Result<Self, DurabilityError> {
         let parent = parent_of(&**archive)?;
         let source = ArchiveSource::open(archive, parent, to)?;
@@ -96,10 +95,9 @@ impl ArchiveRestore {
     ///
     /// # Errors
     /// [`DurabilityError::Cancelled`] if `pause` breaks; [`DurabilityError::DatabaseExists`] or
-    /// [`DurabilityError::NotADatabase`] if the folder is not empty; [`DurabilityError::Damaged`] for a file of the
-    /// archive; [`DurabilityError::TargetFailed`] if the target reads back different bytes; [`DurabilityError::Replay`]
-    /// if `verifier` refuses an entry, with the entry's place in the archive; errors of the disks. After an error the
-    /// target's contents do not count.
+    /// [`DurabilityError::NotADatabase`] if the folder is not empty; [`DurabilityError::Damaged`] for the archive;
+    /// [`DurabilityError::TargetFailed`] if the target reads back different bytes; [`DurabilityError::Replay`] for a
+    /// refused entry, with its place in the archive; the disks'. After an error the target's contents do not count.
     pub fn make(
         self,
         target: &Arc<dyn Disk>,

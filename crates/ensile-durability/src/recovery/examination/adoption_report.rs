@@ -23,8 +23,8 @@ use crate::store::adoption::{self as copies, LeftToAdopt};
 /// Losses that an adoption accepts only on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdoptOptions {
-    /// Results that a process-safe life without a close had returned and that no log proves: its mapped buffers, and
-    /// the entries behind the last marks of its logs.
+    /// Results that an unclosed process-safe life had returned and no log proves: mapped buffers, and entries behind
+    /// marks.
     pub without_buffers: bool,
 }
 
@@ -60,8 +60,7 @@ pub fn adopt_with(disk: &Arc<dyn Disk>, options: AdoptOptions) -> Result<Adopted
     })
 }
 
-/// Recovers the entries of a process-safe life that an open would recover. Reports the results that the folder does not
-/// prove. The caller has the folder's locks.
+/// Recovers the entries of a process-safe life that an open would recover, and reports the results without proof.
 fn take(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<LeftToAdopt, DurabilityError> {
     let Some(open) = manifest.generations.last() else { return Ok(LeftToAdopt::default()) };
     // After an adoption the open generation has the original's identity, and its buffers count for nothing.

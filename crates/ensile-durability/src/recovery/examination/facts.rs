@@ -188,8 +188,7 @@ pub struct PageFileFacts {
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// Bytes that the picture uses. The other bytes are free, or hold the file's opening block or a backup's older
-    /// pictures.
+    /// Bytes that the picture uses. The others are free, or hold the opening block or a backup's older pictures.
     pub used_bytes: u64,
 }
 
@@ -305,8 +304,7 @@ pub struct CheckpointFacts {
     pub number: u64,
     /// e_l: first epoch for which the log is needed. The freeze S of a picture, and the smallest e_l of ranges.
     pub low: Epoch,
-    /// e_h: epoch that had to be durable before the install. For a picture, e_c = S - 1. For ranges, the largest e_h of
-    /// a range.
+    /// e_h: epoch that had to be durable before the install. Of a picture e_c = S - 1, of ranges the largest e_h.
     pub high: Epoch,
     /// Number of files.
     pub files: u64,
@@ -415,8 +413,7 @@ pub struct Repaired {
 pub struct Examination {
     /// Last epoch that counts. `None` if data is damaged or unreadable, or if nothing was ever written.
     pub durable_epoch: Option<Epoch>,
-    /// Kind of the entries, which a new database has too. `None` if the manifest is unreadable, or the database is
-    /// still under creation.
+    /// Kind of the entries. `None` if the manifest is unreadable, or the database is still under creation.
     pub entries: Option<EntryKind>,
     /// Name of the application that owns the folder, if the folder has a name (I5).
     pub application: Option<String>,
@@ -438,8 +435,8 @@ pub struct Examination {
     /// entries are gone. If a crash took the entries, no entry was acknowledged.
     pub unfinished_epochs: Option<(Epoch, Epoch)>,
     /// Entries of a process-safe life of this boot above the last counting epoch: the number of entries that only
-    /// buffers have, and the epoch up to which every entry will count. The next open takes the entries; a repair gives
-    /// them up.
+    /// buffers have, and the epoch up to which every entry will count. The next open takes them; a repair gives them
+    /// up.
     pub to_take: Option<(u64, Epoch)>,
     /// Entries of a process-safe life that the folder cannot prove: see
     /// [`RecoveryReport::not_proven`](crate::RecoveryReport::not_proven).
@@ -451,8 +448,7 @@ pub struct Examination {
     /// Damage of data that is not needed any more.
     pub unneeded: Vec<Damage>,
     /// Reasons for which an open refuses an intact folder, with their remedies: the folder was copied, restored or
-    /// moved (I1), or is fenced (H6). A folder without a mark, in which nothing counts, is refused only by an open that
-    /// uses the folder.
+    /// moved (I1), or is fenced (H6), or an open that uses a folder without a mark would refuse it.
     pub refused: Vec<String>,
     /// Remedy for the damage or the unreadable data.
     pub remedy: Option<Remedy>,

@@ -1,8 +1,6 @@
-//! Examination of a whole folder under the folder's lock, with the remedy. Also the entries of a whole log, in the
-//! order of TIDs.
+//! Examination of a folder under its lock, with the remedy. Also the entries of a whole log, in the order of TIDs.
 //!
-//! Neighbours: `validator` has the steps; `folder_repair` and the `ensile` command call; `tid_order` reads the examined
-//! logs in the order of TIDs.
+//! Neighbours: `validator` has the steps; `folder_repair` and the `ensile` command call; `tid_order` reads in order.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -27,11 +25,10 @@ use crate::{DurabilityError, Entry, Recoverable};
 /// `target` as in a recovery, even if other data is damaged.
 ///
 /// # Errors
-/// [`DurabilityError::InUse`] if a process has the database open; errors of the disk; [`DurabilityError::NoDatabase`]
-/// or [`DurabilityError::NotADatabase`] if the folder has no database; [`DurabilityError::OtherEntries`] if the entries
-/// are not of the kind that `target` takes; [`DurabilityError::NotMounted`] or [`DurabilityError::FolderMissing`] if
-/// the device of a folder is missing. Damage is not an error here. An unreadable file is listed in
-/// [`Examination::unread`]. A copy can be examined.
+/// [`DurabilityError::InUse`] if a process has the database open; [`DurabilityError::NoDatabase`] or
+/// [`DurabilityError::NotADatabase`] without a database; [`DurabilityError::OtherEntries`] if `target` takes another
+/// kind of entries; [`DurabilityError::NotMounted`] or [`DurabilityError::FolderMissing`] if the device of a folder is
+/// missing; the disk's. Damage is no error. [`Examination::unread`] lists unreadable files. A copy can be examined.
 pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
     let mut refusals = Vec::new();
     let mut note = |why| match why {

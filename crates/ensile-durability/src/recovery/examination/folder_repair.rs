@@ -1,5 +1,4 @@
-//! Repair of a damaged folder: a cut to the last consistent epoch, on request, with copies of the parts to be cut, and
-//! an examination at the end.
+//! Repair of a damaged folder: a cut to the last consistent epoch, on request, with copies of the parts to be cut.
 //!
 //! Invariants:
 //! - L4: the next generation begins above every epoch in the folder's files, and the given-up epochs stay discarded.
@@ -38,8 +37,7 @@ const COPY_BYTES: usize = 1 << 20;
 ///
 /// # Errors
 /// As for [`super::examine`]; [`DurabilityError::Config`] with the reason if no cut leaves a consistent state;
-/// [`DurabilityError::Damaged`] if the folder is still damaged after the repair, or if a log's folder is missing as a
-/// whole: its device may not be mounted.
+/// [`DurabilityError::Damaged`] if the folder is damaged after the repair, or if a log's folder is missing.
 pub fn repair(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Option<Repaired>, DurabilityError> {
     repair_with(disk, target, RepairOptions::default())
 }

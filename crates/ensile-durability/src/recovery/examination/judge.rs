@@ -93,8 +93,8 @@ impl Judge {
         Self::with_manifest(disk, None)
     }
 
-    /// Examination of a folder's newest state, with this manifest in place of the folder's. Backups, take-overs and
-    /// adoptions verify a folder in this way.
+    /// Examination of a folder's newest state, with this manifest: backups, take-overs and adoptions verify a folder
+    /// so.
     pub(crate) fn of_newest(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
         Self { skips_older: true, ..Self::with_manifest(disk, Some(manifest.clone())) }
     }

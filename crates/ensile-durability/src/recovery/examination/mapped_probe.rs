@@ -1,8 +1,6 @@
-//! Results that a process-safe process left in a folder not opened since, reported for a backup of the folder
-//! (docs/internals/protocols/process.md).
+//! Results that a process-safe process left in a folder not opened since, reported for a backup of the folder.
 //!
-//! Invariant B4: a backup of such a folder has the results that D covers, and reports the others. The probe changes
-//! nothing in the folder.
+//! Invariant B4: a backup of such a folder has the results that D covers, and reports the others.
 //!
 //! Neighbours: a backup asks before and after the copy; `recovery::mapped_tail` finds the results, as for an open.
 
@@ -24,9 +22,8 @@ use crate::store::open::lock_existing;
 use crate::store::ownership::expect_manifest;
 use crate::unproven_tail::{NotProven, NotProvenReason};
 
-/// Results of a process-safe process that a copy of this folder lacks. `None` if the folder has no such life, if that
-/// life was closed, or if a process has the database open: the heap of an open database has all results. Damage is not
-/// an error here: the copy meets the damage itself.
+/// Results of a process-safe process that a copy of this folder lacks. `None` without such a life, if that life was
+/// closed, or if a process has the database open, whose heap has all results. Damage is no error here.
 pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, DurabilityError> {
     let names_life = |manifest: &Manifest| manifest.mapped.is_some();
     if !names_life(&expect_manifest(disk)?) {
@@ -54,8 +51,7 @@ pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, Durabili
     mapped_tail::unproven_report(disk, &left, life, not_taken)
 }
 
-/// D of the open generation; `None` if the generation is damaged. Puts the generation's logs, as far as whole, into
-/// `chains`.
+/// D of the open generation; `None` if it is damaged. Puts the logs, as far as whole, into `chains`.
 fn judge(
     disk: &dyn Disk,
     manifest: &Manifest,

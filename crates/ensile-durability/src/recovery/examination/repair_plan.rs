@@ -1,5 +1,4 @@
-//! Plan of a repair, from an examination's findings: the cut of a damaged folder, and the loss. A plan changes nothing,
-//! and judges files by the rules of an open.
+//! Plan of a repair, from an examination's findings: the cut of a damaged folder, and the loss. Nothing is changed.
 //!
 //! A repair closes the oldest damaged generation at the smallest mark that is whole in every log of the generation.
 //! Everything after that mark is given up: the kept state is the state at the end of an epoch (E2).
@@ -226,8 +225,8 @@ impl Cutting<'_> {
         (0..generation.logs).filter_map(move |logger| self.files.get(&(number, logger))).flatten()
     }
 
-    /// Number of readable entries of a generation above `durable` that counted or might have counted. A piece that
-    /// straddles the epoch counts as a whole.
+    /// Number of readable entries of a generation above `durable` that may have counted. A straddling piece counts
+    /// whole.
     fn entries_above(&self, generation: &Generation, durable: Epoch) -> Result<u64, DurabilityError> {
         let (counted, mut entries) = (generation.durable.unwrap_or(Epoch::MAX), 0);
         for file in self.files_of(generation) {
@@ -263,8 +262,7 @@ impl Cutting<'_> {
         self.manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch)
     }
 
-    /// True if a file of this generation's logs has another salt than the manifest's, and no file has the manifest's
-    /// salt.
+    /// True if a file of this generation's logs has another salt than the manifest's, and no file has that salt.
     fn is_strange(&self, generation: &Generation) -> Result<bool, DurabilityError> {
         let (mut own, mut strange) = (false, false);
         for file in self.files_of(generation) {
@@ -441,8 +439,7 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
     Ok(limits)
 }
 
-/// Reads a log as if a damaged file ended at the damage. A file with a next file ends where the next file continues the
-/// chain.
+/// Reads a log as if a damaged file ended at the damage. A file ends where the next file continues the chain.
 fn read_until(
     disk: &dyn Disk,
     files: &[SegmentFile],

@@ -157,8 +157,7 @@ impl Listed {
         })
     }
 
-    /// Time up to which the process changed its files, in seconds since 1970. A later change comes from another
-    /// process.
+    /// Time up to which the process changed its files, in seconds since 1970. A later change is another process's.
     pub(super) fn alive_until(&self) -> u64 {
         self.alive_until
     }

@@ -22,8 +22,7 @@ impl CheckpointStateMachine {
         self.attempt_mut().is_slowed = true;
     }
 
-    /// Puts the checkpoint off, because the disks have no room. A caller that asked gets an error; otherwise the room
-    /// is checked again later.
+    /// Puts the checkpoint off for want of room. A caller that asked gets an error; otherwise a later check follows.
     pub(in crate::checkpoint) fn put_off(&mut self, why: String, now_nanos: u64) -> Answers {
         let mut answers = Answers::default();
         if !self.is_at(Duty::LookForRoom) {
@@ -190,8 +189,8 @@ impl CheckpointStateMachine {
         }
     }
 
-    /// Records that covered files are removed, and ends the attempt. `again` is the time of the next try in
-    /// nanoseconds, if files were kept.
+    /// Records that covered files are removed, and ends the attempt. `again` is the next try for kept files, in
+    /// nanoseconds.
     pub(in crate::checkpoint) fn record_clear(&mut self, again: Option<u64>, now_nanos: u64) -> Answers {
         self.upkeep.remove_again_nanos = again;
         if !self.is_at(Duty::Clear) {
