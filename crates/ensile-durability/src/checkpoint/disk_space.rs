@@ -16,7 +16,6 @@ const LOG_SHARE: u64 = 8;
 const FREE_BYTES_MIN: u64 = 32 << 10;
 const _: () = assert!(LOG_SHARE > 1, "something is left to the checkpoint");
 
-/// A device with the folders of some checkpointers.
 #[derive(Debug)]
 struct Device {
     /// A folder on the device.

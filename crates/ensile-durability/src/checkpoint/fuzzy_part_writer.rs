@@ -57,7 +57,6 @@ pub(super) struct FuzzyPartWriter {
 }
 
 impl FileSetOwner {
-    /// Makes the files of a set.
     fn begin(&self, beginning: &Beginning, slices: Vec<Slice>) -> Result<FileSetWriter, DiskError> {
         let writer = PartWriter::create(&self.disk, beginning, self.checkpointer, self.shape)?;
         let slices = PartSlices::new(slices, Arc::clone(&self.ticket), Arc::clone(&self.disk_space));
@@ -95,7 +94,6 @@ impl FileSetWriter {
 }
 
 impl FuzzyPartWriter {
-    /// Begins the first of these sets.
     pub(super) fn begin(
         owner: FileSetOwner,
         beginning: Beginning,

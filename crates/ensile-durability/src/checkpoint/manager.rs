@@ -61,7 +61,6 @@ pub enum CheckpointStep {
     Stopped,
 }
 
-/// State of one checkpointer.
 #[derive(Debug)]
 struct CheckpointerState {
     wake_up: StdArc<WakeUp>,
@@ -88,11 +87,9 @@ pub struct Checkpoints {
     /// Identity of the database, and the number of the open generation.
     database: Identity,
     generation: u64,
-    /// Kind of the database's entries.
     entries: EntryKind,
     pictures: PictureKeeper,
     checkpointers: Box<[CheckpointerState]>,
-    /// State machine that decides the next action.
     machine: Mutex<CheckpointStateMachine>,
     /// Pace of checkpoints. A caller that locks both locks `machine` before `pace`.
     pace: StdArc<Mutex<CheckpointPace>>,

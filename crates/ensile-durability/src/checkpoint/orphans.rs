@@ -18,10 +18,8 @@ use crate::store::ownership::{folders_to_search, proves_ours};
 
 /// The name of a file in a checkpointer's folder.
 pub(crate) trait CheckpointFile: Copy + Ord + Display {
-    /// The file of this name in the folder of `checkpointer`.
     fn parse(checkpointer: u32, name: &str) -> Option<Self>;
 
-    /// The checkpointer that owns the file's folder.
     fn checkpointer(self) -> u32;
 
     /// True if a checkpoint that the manifest names has the file, including an older checkpoint of a backup.
@@ -115,10 +113,8 @@ fn check_kind<F: CheckpointFile>(
     unlisted.map(|file| file.to_string()).try_for_each(|file| proves_ours(disk, manifest, &file).map(drop))
 }
 
-/// Result of a removal.
 #[derive(Debug, Default)]
 pub(crate) struct RemovedLeftovers {
-    /// Number of removed files.
     pub(crate) files: u64,
     /// Held space of removed files, by folder.
     pub(crate) spaces: BTreeMap<String, Vec<Box<dyn KeptSpace>>>,

@@ -11,12 +11,9 @@ use super::slices::PartStep;
 use super::walk::Walk;
 use crate::files::checkpoint::writer::PartWritten;
 
-/// A part under way.
 #[derive(Debug)]
 pub(super) enum PartUnderWay {
-    /// Part of a fuzzy or cycling checkpoint.
     Walk(Box<FuzzyPartWriter>),
-    /// Part of a picture.
     Pages(Box<PicturePartWriter>),
 }
 

@@ -96,7 +96,6 @@ pub struct CheckpointProgress {
     pub share: f64,
 }
 
-/// Outcome of an attempt.
 pub(super) type AttemptOutcome = Result<CheckpointReport, DurabilityError>;
 
 /// State shared by an attempt and its handles.
@@ -112,13 +111,11 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Sets the number of slices of the walk.
     pub(crate) fn set_slices(&self, slices: u64) {
         assert_eq!(self.slices.read(), 0, "an attempt cuts the state once");
         self.slices.add(slices);
     }
 
-    /// Counts a slice that has ended.
     pub(crate) fn add_slice(&self) {
         self.slices_done.add(1);
         debug_assert!(self.slices_done.read() <= self.slices.read());

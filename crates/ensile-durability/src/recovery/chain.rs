@@ -22,7 +22,6 @@ use crate::files::manifest::generation::Generation;
 use crate::files::names::{SegmentFile, SegmentName};
 use crate::store::closed_files::ClosedFile;
 
-/// End of a chain, and the reason.
 #[derive(Clone, Debug)]
 pub(super) struct ChainEnd {
     pub(super) file: SegmentFile,
@@ -43,9 +42,7 @@ pub(super) struct Lost {
     pub(super) why: &'static str,
 }
 
-/// Proof of a loss by a later block, as an error text.
 pub(super) const BLOCK_SHOWS_IT: &str = "a later block of this log was written after it was synced";
-/// Proof of a loss by the name of a closed file, as an error text.
 const NAME_SHOWS_IT: &str =
     "its first block was synced before the file before it was closed, which that one's name says";
 

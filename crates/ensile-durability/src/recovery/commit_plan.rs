@@ -106,7 +106,6 @@ impl EndingStage {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndingAction {
-    /// Hold the lock of the leases, if the lock is free.
     HoldLeases,
     RewriteTail(AtOnce),
     RemoveUnlisted,
@@ -121,10 +120,8 @@ pub(super) enum EndingAction {
     /// Remove the new logs. The next open removes logs that this action cannot remove.
     RemoveLogs,
     MakeHint,
-    /// Remove the files that the new manifest does not need.
     Clear,
     MakeReserve,
-    /// Free the files that the manifest read at the start does not need.
     FreeUnneeded,
     GiveUpReserve,
 }

@@ -55,7 +55,6 @@ pub(crate) struct ShortLogs {
     pub(crate) removed_behind: BTreeMap<u32, LogPlace>,
 }
 
-/// State of the copied logs of the open generation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CopiedLogs {
     /// At least one log is whole for less than S, or is damaged.

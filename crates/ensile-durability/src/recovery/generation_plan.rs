@@ -31,12 +31,10 @@ const SMALL_BYTES: u64 = 16 << 10;
 // If every generation has more than `GROWTH` times the bytes of all younger generations, the limit is not reached.
 const _: () = assert!(SMALL_BYTES * (GROWTH + 1).pow(UNMERGED_GENERATIONS_MAX as u32) > MERGED_LOG_BYTES_MAX);
 
-/// Generation that was read and decided over.
 #[derive(Clone, Debug)]
 pub(super) struct DecidedGeneration {
     /// Generation, closed at its D.
     pub(super) generation: Generation,
-    /// True if an entry of the generation counts.
     pub(super) has_entries: bool,
     /// Bytes of the generation's logs; `None` in a repair, because a repair merges nothing.
     pub(super) log_bytes: Option<u64>,
@@ -123,7 +121,6 @@ impl Plan {
         self.dropped.iter().any(|dropped| dropped.number == generation)
     }
 
-    /// Generations that were decided over, oldest first.
     pub(super) fn decided_generations(&self) -> Vec<Generation> {
         let mut decided: Vec<Generation> = self.kept.iter().chain(&self.dropped).cloned().collect();
         decided.sort_unstable_by_key(|generation| generation.number);

@@ -75,7 +75,6 @@ pub struct Recovered {
     pub checkpoints: CheckpointStart,
 }
 
-/// Parts of the next life made so far.
 struct NextLife {
     plan: Plan,
     salt: Salt,

@@ -54,7 +54,6 @@ impl LoadSource {
     }
 }
 
-/// Load of one checkpoint, or of no checkpoint.
 #[derive(Debug)]
 pub(super) struct Load {
     checkpoint: Option<InstalledCheckpoint>,
@@ -125,7 +124,6 @@ impl Load {
         self.checkpoint.as_ref().map_or(0, InstalledCheckpoint::bytes)
     }
 
-    /// Bytes and entries loaded so far.
     pub(super) fn loaded_totals(&self) -> (u64, u64) {
         let loaded = self.loaded.lock();
         (loaded.bytes, loaded.entries)

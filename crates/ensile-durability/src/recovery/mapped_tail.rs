@@ -205,7 +205,6 @@ pub(super) fn unproven_report(
     Ok((is_unknown || !files.is_empty()).then_some(NotProven { reason, durable, files, last }))
 }
 
-/// Entries that an open takes, with the report of unproven entries.
 #[derive(Debug)]
 pub(super) struct EntriesToTake {
     /// Missing entries and marks. `None` if the logs have both.
@@ -229,7 +228,6 @@ impl EntriesToTake {
     }
 }
 
-/// Entries that the logs lack, and the epoch up to which every entry counts.
 #[derive(Debug)]
 pub(super) struct MissingEntries {
     /// Missing buffers, by log.

@@ -66,7 +66,6 @@ pub(super) fn write(
     }
 }
 
-/// Pieces of logs with the entries of a merged file, and the disk of the logs.
 pub(super) struct MergePieces<'d> {
     pub(super) disk: &'d dyn Disk,
     /// Pieces by log, in the order of a log's entries.
@@ -98,7 +97,6 @@ pub(super) fn write_file(
     rewriter.end(file)
 }
 
-/// Writer of entries into the merged file.
 struct Rewriter<'g> {
     segments: Segments,
     buffer: Box<Buffer>,

@@ -36,7 +36,6 @@ pub(super) enum Turn {
         ahead: Vec<usize>,
     },
     Wait,
-    /// Nothing is left.
     Ended,
     /// Nothing is left, and another thread's turn failed.
     Failed,
@@ -61,7 +60,6 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Turns of this many files, without pieces yet.
     pub(super) fn of_files(files: usize) -> Self {
         Self {
             files: 0..files,

@@ -52,7 +52,6 @@ pub(super) struct Judged {
     pub(super) given_up: Vec<SegmentFile>,
     /// Offsets at which a repair cuts files that stay, once the manifest is durable.
     pub(super) cuts: Vec<(SegmentFile, u64)>,
-    /// Largest epoch in the blocks.
     pub(super) seen: Epoch,
     /// Last E of the previous life, if that life was closed cleanly.
     pub(super) ended: Option<Epoch>,
@@ -73,7 +72,6 @@ pub struct Recovery {
     pub(super) archive: Option<Archive>,
     /// True if the manifest that was read lists the archive's folder.
     pub(super) is_archive_listed: bool,
-    /// Pieces of all logs and generations.
     pub(super) pieces: Vec<LogPiece>,
     bytes_total: u64,
     shared: Mutex<SharedReplay>,
@@ -93,7 +91,6 @@ struct SharedReplay {
 }
 
 impl Recovery {
-    /// Recovery of a checkpoint, without log pieces yet.
     pub(super) fn new(
         disk: Arc<dyn Disk>,
         keeper: ManifestKeeper,

@@ -40,7 +40,6 @@ impl LogRemainder {
 /// Bodies by TID and reading order. Transactions without a common record may share a TID.
 type Bodies = BTreeMap<(Tid, u64), Box<[u8]>>;
 
-/// Entries read but not yet shown.
 struct HeldEntries {
     kind: EntryKind,
     bodies: Mutex<Bodies>,

@@ -22,7 +22,6 @@ struct Walked {
     keys: Option<KeyRange>,
 }
 
-/// Files to load, from a single walk or from several walks.
 #[derive(Debug)]
 pub(super) struct WalkedFiles {
     walks: Vec<Walked>,

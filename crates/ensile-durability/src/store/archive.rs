@@ -68,7 +68,6 @@ impl From<&str> for Archiving {
     }
 }
 
-/// The archive of an open database.
 #[derive(Debug)]
 pub(crate) struct Archive {
     disk: Arc<dyn Disk>,

@@ -6,7 +6,6 @@ use ensile_base::Epoch;
 
 use crate::files::names::SegmentFile;
 
-/// A log file that gets no more blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClosedFile {
     pub(crate) file: SegmentFile,

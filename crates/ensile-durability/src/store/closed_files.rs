@@ -75,7 +75,6 @@ impl ClosedFiles {
         Ok(Some(next.bytes))
     }
 
-    /// Records the archived file for [`ClosedFiles::archived_largest`].
     fn note_archived(&self, file: &ClosedFile) {
         // Relaxed: only reported.
         self.archived_largest.store(file.largest.number(), Ordering::Relaxed);

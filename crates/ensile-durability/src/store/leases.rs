@@ -42,7 +42,6 @@ pub(crate) enum Clearance {
     Overrun,
 }
 
-/// State of a running database for the leases of other processes.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     /// Time of the first refusal of the postponed removal, by the log's clock, in nanoseconds.
@@ -93,7 +92,6 @@ pub struct LeasedFile<E = DurabilityError> {
 }
 
 impl LeasedFile {
-    /// Name and opened file.
     pub(crate) fn into_parts(self) -> (String, Box<dyn DiskFile>) {
         (self.name, self.file)
     }
@@ -160,7 +158,6 @@ impl Lease {
         std::mem::take(&mut self.files)
     }
 
-    /// Manifest that listed the files.
     pub(crate) fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -244,7 +241,6 @@ fn is_settled(disk: &dyn Disk, manifest: &Manifest, files: &[LeasedFile]) -> Res
     Ok(expect_manifest(disk)? == *manifest && is_same(names(disk, manifest)?))
 }
 
-/// Opens the files that this manifest lists.
 pub(crate) fn open_all(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<LeasedFile>, DurabilityError> {
     let open = |name: String| Ok(LeasedFile { file: disk.open_to_read(&name)?, name, returns: PhantomData });
     names(disk, manifest)?.into_iter().map(open).collect()

@@ -30,7 +30,6 @@ pub struct Locks {
     files: Vec<Box<dyn DiskLock>>,
     /// Lock on the main `LOCK`; `None` if a reader found no file.
     file: Option<Box<dyn DiskLock>>,
-    /// True if the main folder itself is locked.
     is_folder_locked: bool,
 }
 
@@ -76,7 +75,6 @@ impl Locks {
         Ok(())
     }
 
-    /// Adds the locks of `others`.
     pub(crate) fn extend(&mut self, others: Self) {
         debug_assert!(
             others.folders.iter().all(|(name, _)| !name.is_empty()),

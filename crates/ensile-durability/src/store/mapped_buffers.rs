@@ -49,12 +49,10 @@ pub(crate) struct BufferOwner {
     pub(crate) logger: u32,
 }
 
-/// Kind of a mapped file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MappedKind {
     /// Buffer with this number.
     Buffer(u64),
-    /// List of a log's buffers.
     List,
 }
 
@@ -79,7 +77,6 @@ impl MappedKind {
     }
 }
 
-/// Fields of a file's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MappedHeader {
     kind: MappedKind,
@@ -92,7 +89,6 @@ struct MappedHeader {
     born: i128,
 }
 
-/// Header, as read from a file.
 struct FoundHeader {
     header: MappedHeader,
     /// True if this version knows the header's format.
@@ -225,7 +221,6 @@ fn check(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<(), D
     Ok(())
 }
 
-/// Files of the mapped buffers of a log.
 #[derive(Debug)]
 pub(crate) struct BufferFiles {
     disk: Arc<dyn Disk>,
@@ -495,7 +490,6 @@ fn check_unlisted(
     Ok(())
 }
 
-/// Mapped file in the folder of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum BufferFile {
     Buffer(BufferName),

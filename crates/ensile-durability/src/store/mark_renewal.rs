@@ -49,7 +49,6 @@ pub(crate) fn renew_marks(
     Ok(())
 }
 
-/// Path of the mark of a folder.
 pub(crate) fn mark_file(folder: &str) -> String {
     format!("{folder}/{FOLDER}")
 }

@@ -34,7 +34,6 @@ pub enum Opening {
     New,
 }
 
-/// Conditions of an open on the folder's manifest.
 #[derive(Debug)]
 pub(crate) struct WantedStore<'w> {
     pub(crate) opening: Opening,

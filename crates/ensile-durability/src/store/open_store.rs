@@ -44,7 +44,6 @@ pub struct StoreStart {
     pub(crate) older: Vec<ClosedFile>,
     /// Archive that receives files before their removal; `None` without an archive.
     pub(crate) archive: Option<Archive>,
-    /// Intended duration of an epoch.
     pub(crate) epoch_interval: Duration,
     /// Bytes of log that the recovery replayed, and that the next recovery would replay again.
     pub(crate) replayed_bytes: u64,
@@ -123,12 +122,10 @@ impl OpenStore {
         }))
     }
 
-    /// Disk with the database's folder.
     pub(crate) fn disk(&self) -> &StdArc<dyn Disk> {
         &self.disk
     }
 
-    /// Epochs of the database, with E.
     pub(crate) fn epochs(&self) -> &Arc<Epochs> {
         &self.epochs
     }
@@ -137,12 +134,10 @@ impl OpenStore {
         &self.clock
     }
 
-    /// Bytes of log that the recovery replayed, and that the next recovery would replay again.
     pub(crate) fn replayed_bytes(&self) -> u64 {
         self.replayed_bytes
     }
 
-    /// Process that opened the database.
     pub(crate) fn process(&self) -> &Process {
         &self.process
     }
@@ -162,7 +157,6 @@ impl OpenStore {
         self.manifest.lock()
     }
 
-    /// Disk reserve, for the moment of a full disk.
     pub(crate) fn reserve(&self) -> &Reserve {
         &self.reserve
     }
@@ -177,7 +171,6 @@ impl OpenStore {
         self.hint.lock().close(durable, blocks, ended);
     }
 
-    /// Leases, for their figures.
     pub(crate) fn leases(&self) -> &Leases {
         &self.leases
     }
@@ -221,17 +214,14 @@ impl OpenStore {
         removed
     }
 
-    /// Space of removed files that is freed in pieces.
     pub(crate) fn returned_space(&self) -> &ReturnedSpace {
         &self.returned
     }
 
-    /// Archive that receives closed files; `None` without an archive.
     pub(crate) fn archive(&self) -> Option<&Archive> {
         self.archive.as_ref()
     }
 
-    /// Hold on log files that are not shipped yet.
     pub(crate) fn hold(&self) -> &ShippingHold {
         &self.hold
     }
@@ -248,12 +238,10 @@ impl OpenStore {
         Ok(())
     }
 
-    /// Files of closed generations.
     pub(crate) fn older(&self) -> &ClosedFiles {
         &self.older
     }
 
-    /// Keeps these locks until the release of the store.
     pub(crate) fn keep_locks(&self, more: Locks) {
         if let Some(locks) = &mut *self.locks.lock() {
             locks.extend(more);

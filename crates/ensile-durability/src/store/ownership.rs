@@ -124,7 +124,6 @@ fn has_our_mark(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool
     }
 }
 
-/// Checks that a listed folder exists.
 pub(crate) fn check_is_there(disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
     match folders::check(disk, name)? {
         FolderKind::Missing => Err(DurabilityError::damaged_file(

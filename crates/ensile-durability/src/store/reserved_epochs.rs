@@ -18,14 +18,12 @@ use ensile_base::limits::{EPOCH_MICROS_MIN, EPOCHS_KEPT, EPOCHS_RESERVED_MIN, EP
 const SECOND_NANOS: u64 = 1_000_000_000;
 /// Least time between two measurements of the rate of epochs, in nanoseconds.
 const MEASURED_NANOS: u64 = SECOND_NANOS;
-/// Pause after a failed attempt, in nanoseconds.
 const RETRY_NANOS: u64 = SECOND_NANOS;
 /// Weight of the latest measurement in the rate.
 const LATEST: f64 = 0.25;
 const _: () =
     assert!(EPOCHS_RESERVED_MIN / 2 > 2 * EPOCHS_KEPT, "L6: a renewal is due before commits are refused");
 
-/// Reserved epochs of an open database.
 #[derive(Debug)]
 pub(crate) struct ReservedEpochs {
     reserved: Epoch,

@@ -15,9 +15,7 @@ use std::time::Duration;
 use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, KeptSpace};
 
-/// Length of a piece in bytes.
 const PIECE_BYTES: u64 = 4 << 20;
-/// Pause from piece to piece.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Largest number of removed files that wait, each with a file descriptor. Above it, the oldest frees its space at
 /// once.

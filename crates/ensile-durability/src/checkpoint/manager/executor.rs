@@ -47,7 +47,6 @@ const PACED_PICTURE_MAX: Duration = Duration::from_millis(10);
 const _: () = assert!(PACED_PICTURE_MAX.as_nanos() < PACED_MAX.as_nanos(), "a picture has more to look for");
 
 impl Checkpoints {
-    /// Carries an action out, and reports the outcome.
     pub(super) fn carry_out(
         &self,
         checkpointer: usize,

@@ -26,7 +26,6 @@ use crate::files::picture::pending_removes::DisplacedBlock;
 use crate::files::picture::root::{RemovesPlace, TailPlace};
 use crate::recoverable::EntryKind;
 
-/// A part of a picture under way.
 #[derive(Debug)]
 pub(in crate::checkpoint) struct PicturePartWriter {
     pub(in crate::checkpoint) slices: PartSlices,
@@ -137,7 +136,6 @@ impl PicturePartWriter {
         Ok(None)
     }
 
-    /// Writes the taken versions as a block of their own.
     fn write_displaced(&mut self, entries: u32, keeper: &PictureKeeper) -> Result<PartStep, String> {
         let payload = &self.block.block()[HEADER_BYTES..];
         let place = self.writer.write_removes(keeper.next_removes(), entries, payload)?;
@@ -147,7 +145,6 @@ impl PicturePartWriter {
         self.wrote(place.place.extent.bytes(), u64::from(entries), false)
     }
 
-    /// Takes the next page of the slices and writes the page.
     fn step_page(&mut self, pages: &dyn Pages, keeper: &PictureKeeper) -> Result<PartStep, String> {
         let freeze = self.freeze();
         let Some((slice, resume)) = self.slices.current() else { return Ok(PartStep::Ended) };

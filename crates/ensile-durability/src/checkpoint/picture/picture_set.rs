@@ -41,7 +41,6 @@ use crate::identity::Identity;
 use crate::number;
 use crate::recoverable::EntryKind;
 
-/// Origin of the page files: the database, the kind of the entries, and the generation.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checkpoint) struct PagesOrigin {
     pub(in crate::checkpoint) identity: Identity,
@@ -50,7 +49,6 @@ pub(in crate::checkpoint) struct PagesOrigin {
     pub(in crate::checkpoint) generation: u64,
 }
 
-/// The picture under way.
 #[derive(Debug)]
 struct UnfinishedPicture {
     stamp: PictureStamp,
@@ -83,7 +81,6 @@ pub(in crate::checkpoint) struct ClosedPicture {
     pub(in crate::checkpoint) files: Vec<ListedPageFile>,
 }
 
-/// State of the keeper.
 #[derive(Debug)]
 struct KeptPictures {
     /// Number of the next page file: larger than the number of every page file.
@@ -99,7 +96,6 @@ struct KeptPictures {
     unreached: Vec<Extent>,
 }
 
-/// The owner of the page files of an open database.
 #[derive(Debug)]
 pub(in crate::checkpoint) struct PictureKeeper {
     origin: PagesOrigin,
@@ -109,7 +105,6 @@ pub(in crate::checkpoint) struct PictureKeeper {
     kept: Mutex<KeptPictures>,
 }
 
-/// Reason for refusing a further page file.
 const NO_NUMBER: &str = "no number is left for another page file";
 
 impl PictureKeeper {
@@ -144,7 +139,6 @@ impl PictureKeeper {
         file.number >= self.first_file
     }
 
-    /// The pages that the next picture writes.
     pub(in crate::checkpoint) fn pages_to_write(&self) -> WantedPages {
         let kept = self.kept.lock();
         let is_kept = kept.base.as_ref().is_some_and(|base| base.may_be_kept);
@@ -384,7 +378,6 @@ fn move_pages(
     Ok(writers)
 }
 
-/// Cuts each file behind its last used unit.
 fn cut(files: &[Option<Arc<PageFile>>]) -> Result<(), DiskError> {
     files.iter().flatten().try_for_each(|file| file.cut())
 }

@@ -15,11 +15,9 @@ use crate::files::checkpoint::writer::PartWritten;
 pub(super) struct AttemptParts {
     /// Slices of the parts not yet begun, by set of files.
     waiting: Vec<Option<Vec<Vec<Slice>>>>,
-    /// Written parts, by set of files.
     written: Vec<Vec<PartWritten>>,
     /// Number of checkpointers with a part not begun or not ended.
     unfinished: usize,
-    /// Closed picture, set once the root is written.
     closed: Option<ClosedPicture>,
 }
 
@@ -42,7 +40,6 @@ impl AttemptParts {
         slices as u64
     }
 
-    /// Hands out the part of a checkpointer, once.
     pub(super) fn take(&mut self, checkpointer: usize) -> Option<Vec<Vec<Slice>>> {
         assert_eq!(self.waiting.len(), self.written.len(), "the parts are dealt out");
         self.waiting[checkpointer].take()
@@ -63,7 +60,6 @@ impl AttemptParts {
         self.are_finished()
     }
 
-    /// Records that a checkpointer gives up its part.
     pub(super) fn record_left(&mut self) {
         self.unfinished = self.unfinished.checked_sub(1).expect("it was unfinished");
     }
@@ -86,7 +82,6 @@ impl AttemptParts {
         self.unfinished == 0
     }
 
-    /// Records that the directory and the root of the picture are written.
     pub(super) fn record_close(&mut self, closed: ClosedPicture) {
         assert!(self.are_finished(), "N12: the root is written after the parts");
         let before = self.closed.replace(closed);
@@ -98,7 +93,6 @@ impl AttemptParts {
         self.closed.as_ref()
     }
 
-    /// Written parts of the set of files at index `at`.
     pub(super) fn of_set(&self, at: u64) -> Vec<&PartWritten> {
         assert!(self.are_finished(), "K1: every part is written");
         self.written.iter().map(|part| &part[at as usize]).collect()

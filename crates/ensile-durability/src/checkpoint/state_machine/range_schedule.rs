@@ -142,13 +142,11 @@ impl AttemptTurn {
         Self { number, sets: 1, salt, taken, starts: Vec::new() }
     }
 
-    /// Number of the last set of files.
     pub(super) fn last_number(&self) -> u64 {
         assert!(self.sets > 0, "a turn has a set of files");
         self.number + self.sets - 1
     }
 
-    /// Numbers of all sets of files.
     pub(super) fn numbers(&self) -> RangeInclusive<u64> {
         self.number..=self.last_number()
     }

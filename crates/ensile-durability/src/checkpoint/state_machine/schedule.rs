@@ -26,9 +26,7 @@ pub(super) struct CheckpointSchedule {
     pub(super) log: UncoveredLog,
     /// Largest write rate of checkpoints, in bytes a second.
     bandwidth: Option<u64>,
-    /// Last verdict of the rules.
     verdict: CheckpointVerdict,
-    /// Occasion of the attempt about to begin.
     occasion: Option<Occasion>,
     /// Duration of the last checkpoint at the full rate of the settings, and the bytes written.
     last_took: Option<(Duration, u64)>,
@@ -116,7 +114,6 @@ impl CheckpointSchedule {
         true
     }
 
-    /// Occasion of the attempt that begins.
     pub(super) fn occasion(&self) -> Occasion {
         self.occasion.expect("the rules have begun an attempt")
     }
@@ -134,7 +131,6 @@ impl CheckpointSchedule {
         self.log.record_install(&attempt.logged, attempt.turn.numbers(), installed);
     }
 
-    /// Adds the figures of the schedule to `counted`.
     pub(super) fn stats(&self, counted: CheckpointStats) -> CheckpointStats {
         let adaptive = self.rules.adaptive;
         let threshold = |of: ThresholdMeasure| {

@@ -24,7 +24,6 @@ pub(in crate::checkpoint) struct Terms {
     pub(in crate::checkpoint) strategy: Strategy,
     /// Wanted number of ranges of a cycling checkpoint.
     pub(in crate::checkpoint) ranges: u32,
-    /// Largest write rate of checkpoints, in bytes a second.
     pub(in crate::checkpoint) bandwidth: Option<u64>,
     pub(in crate::checkpoint) checkpointers: usize,
     /// Number of files of each checkpointer.
@@ -32,13 +31,11 @@ pub(in crate::checkpoint) struct Terms {
     /// Number of loggers; 0 without a log.
     pub(in crate::checkpoint) loggers: u64,
     pub(in crate::checkpoint) database: Identity,
-    /// Number of the open generation.
     pub(in crate::checkpoint) generation: u64,
     /// True if the first picture keeps pages of the installed picture.
     pub(in crate::checkpoint) goes_on: bool,
 }
 
-/// Figures of the database's open.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checkpoint) struct OpenFigures {
     /// Time of the open, in nanoseconds.

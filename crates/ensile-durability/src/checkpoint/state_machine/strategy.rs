@@ -45,7 +45,6 @@ pub(super) enum NextOpening {
 }
 
 impl WalkEpochs {
-    /// Opens a walk when E is `epoch`.
     pub(super) fn open(strategy: Strategy, epoch: Epoch) -> Self {
         assert!(epoch > Epoch::ZERO, "E has begun");
         match strategy {
@@ -78,7 +77,6 @@ impl WalkEpochs {
         *published = Some(epoch);
     }
 
-    /// Notes that the freeze is announced.
     pub(super) fn record_freeze(&mut self, announced: Epoch) {
         let Self::Picture { published: Some(published), freeze: freeze @ None } = self else {
             unreachable!("a freeze is announced once, for pages that are published")

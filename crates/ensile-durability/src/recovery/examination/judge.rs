@@ -44,7 +44,6 @@ pub(super) enum Work {
     End,
 }
 
-/// Examination under way.
 #[derive(Debug)]
 pub(crate) struct Judge {
     pub(super) disk: Arc<dyn Disk>,

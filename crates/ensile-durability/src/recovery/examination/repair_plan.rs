@@ -121,7 +121,6 @@ struct Cutting<'c> {
 struct RepairCut {
     /// Index of the generation that is closed at the cut, in the manifest's order.
     index: usize,
-    /// Last epoch that is kept.
     durable: Epoch,
     /// Logs of that generation with a whole part.
     chains: Vec<Chain>,
@@ -257,7 +256,6 @@ impl Cutting<'_> {
         Ok(Some(above))
     }
 
-    /// Epoch below which the checkpoint holds all entries.
     fn covered_epoch(&self) -> Epoch {
         self.manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch)
     }

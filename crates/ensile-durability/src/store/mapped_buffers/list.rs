@@ -141,13 +141,11 @@ impl Listed {
         Ok(Self { bits: words[BITS_WORD..].to_vec(), alive_until: words[ALIVE_WORD] })
     }
 
-    /// True if the buffer is listed.
     pub(super) fn has(&self, number: u64) -> bool {
         let (at, bit) = place_of(number);
         self.bits.get(at).is_some_and(|word| word & bit != 0)
     }
 
-    /// Numbers of the listed buffers.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         let all = self.bits.iter().enumerate().filter(|(_, word)| **word != 0);
         all.flat_map(|(at, word)| {
