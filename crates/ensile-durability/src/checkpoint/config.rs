@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use ensile_base::limits::{NICENESS_MAX, VALUE_BYTES_MAX};
 
-use crate::DurabilityError;
 use crate::control::adaptive::AdaptiveThreshold;
 use crate::control::trigger::{Policy, Trigger};
 use crate::files::block::HEADER_BYTES;
 use crate::files::checkpoint::block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
 use crate::number::{CHECKPOINTERS_MAX, FILES_MAX, RANGES_MAX};
 use crate::store::folders::check_links;
+use crate::{DurabilityError, Result};
 
 /// Most bytes of memory of a database's checkpointers together, while a checkpoint runs: a block for each checkpointer,
 /// and one large block. The recoverable may hold the large block's value in twice its size.
@@ -120,7 +120,7 @@ impl CheckpointConfig {
     ///
     /// # Errors
     /// [`DurabilityError::Config`] names the setting that cannot work.
-    pub fn check(&self) -> Result<(), DurabilityError> {
+    pub fn check(&self) -> Result<()> {
         if self.checkpointers == 0 || self.checkpointers > CHECKPOINTERS_MAX as usize {
             let why = format!("checkpoints need between 1 and {CHECKPOINTERS_MAX} checkpointers");
             return Err(DurabilityError::config(why));

@@ -28,7 +28,6 @@ use super::request::{CheckpointHandle, Ticket};
 use super::state_machine::{Answers, CLOSED, CheckpointStateMachine, Circumstances, Rules};
 use super::stats::{CheckpointCounters, CheckpointStats};
 use super::walk::Walk;
-use crate::DurabilityError;
 use crate::control::pace::CheckpointPace;
 use crate::files::checkpoint::block::LargePermit;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
@@ -40,6 +39,7 @@ use crate::recoverable::EntryKind;
 use crate::reentrancy::{CallBack, CallBackScope, UserCode};
 use crate::store::open_store::OpenStore;
 use crate::wake_up::WakeUp;
+use crate::{DurabilityError, Result};
 
 pub use construction::CheckpointStart;
 
@@ -102,7 +102,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for pictures of a state that has no pages.
-    pub fn check(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
+    pub fn check(&self, walk: &dyn Walk) -> Result<()> {
         match self.config.strategy {
             Strategy::Fuzzy | Strategy::Cycling => Ok(()),
             Strategy::Pictures => pages_of(walk).map(drop),
@@ -190,7 +190,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for settings that cannot work, such as a recovery time below the time of loading.
-    pub fn reschedule(&self, config: &CheckpointConfig) -> Result<(), DurabilityError> {
+    pub fn reschedule(&self, config: &CheckpointConfig) -> Result<()> {
         config.check()?;
         if self.store.is_forked() {
             return Ok(());
@@ -391,7 +391,7 @@ fn rules_of(config: &CheckpointConfig, is_without_log: bool) -> Rules {
 }
 
 /// The state as [`Pages`], if pictures of the state can be taken.
-fn pages_of(walk: &dyn Walk) -> Result<&dyn Pages, DurabilityError> {
+fn pages_of(walk: &dyn Walk) -> Result<&dyn Pages> {
     let why = "no pictures can be taken of this state: it has no pages, so its checkpoints must be fuzzy";
     walk.pages().ok_or_else(|| DurabilityError::config(why))
 }

@@ -10,7 +10,7 @@ use std::fmt::Display;
 
 use ensile_disk::{Disk, KeptSpace};
 
-use crate::DurabilityError;
+use crate::Result;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{PageFileName, PartName, checkpoint_folder, checkpointer_of};
@@ -61,18 +61,12 @@ impl CheckpointFile for PageFileName {
 }
 
 /// Lists the files of a kind in the folders that the manifest lists (I1), sorted by folder.
-pub(crate) fn list<F: CheckpointFile>(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-) -> Result<Vec<F>, DurabilityError> {
+pub(crate) fn list<F: CheckpointFile>(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<F>> {
     list_in(disk, manifest.folders.keys())
 }
 
 /// As [`list`]; also lists files in unlisted folders with this database's mark.
-pub(crate) fn search<F: CheckpointFile>(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-) -> Result<Vec<F>, DurabilityError> {
+pub(crate) fn search<F: CheckpointFile>(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<F>> {
     list_in(disk, folders_to_search(disk, manifest)?.iter())
 }
 
@@ -80,7 +74,7 @@ pub(crate) fn search<F: CheckpointFile>(
 fn list_in<'f, F: CheckpointFile>(
     disk: &dyn Disk,
     folders: impl Iterator<Item = &'f String>,
-) -> Result<Vec<F>, DurabilityError> {
+) -> Result<Vec<F>> {
     let mut files: Vec<F> = Vec::new();
     for folder in folders {
         let Some(checkpointer) = checkpointer_of(folder) else { continue };
@@ -98,17 +92,13 @@ fn list_in<'f, F: CheckpointFile>(
 /// Checks the files of either kind that the installed checkpoint does not have: no file belongs to another database, or
 /// to a newer version. A recovery and an examination call `check_unlisted` before any file is removed. Errors:
 /// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`], or an error of the disk.
-pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     check_kind(disk, manifest, search::<PartName>(disk, manifest)?)?;
     check_kind(disk, manifest, search::<PageFileName>(disk, manifest)?)
 }
 
 /// As [`check_unlisted`], for the files of one kind.
-fn check_kind<F: CheckpointFile>(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    files: Vec<F>,
-) -> Result<(), DurabilityError> {
+fn check_kind<F: CheckpointFile>(disk: &dyn Disk, manifest: &Manifest, files: Vec<F>) -> Result<()> {
     let unlisted = files.into_iter().filter(|file| !file.is_installed(manifest));
     unlisted.map(|file| file.to_string()).try_for_each(|file| proves_ours(disk, manifest, &file).map(drop))
 }
@@ -127,7 +117,7 @@ pub(crate) fn remove<F: CheckpointFile>(
     disk: &dyn Disk,
     manifest: &Manifest,
     is_unneeded: impl Fn(F) -> bool,
-) -> Result<RemovedLeftovers, DurabilityError> {
+) -> Result<RemovedLeftovers> {
     let (mut removed, mut first_error) = (RemovedLeftovers::default(), None);
     let may_go = |file: &F| !file.is_installed(manifest) && is_unneeded(*file);
     for file in list::<F>(disk, manifest)?.into_iter().filter(may_go) {

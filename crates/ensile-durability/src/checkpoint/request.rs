@@ -18,7 +18,7 @@ use crate::control::trigger::CheckpointReason;
 use crate::counter::Counter;
 use crate::error::kind::{Returns, into_caller_error};
 use crate::reentrancy::{HeldGuard, LogAddress, UserCode, is_awaited, permit_wait};
-use crate::{DurabilityError, StorageError};
+use crate::{DurabilityError, Result, StorageError};
 
 /// Figures of an installed checkpoint.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,7 +96,7 @@ pub struct CheckpointProgress {
     pub share: f64,
 }
 
-pub(super) type AttemptOutcome = Result<CheckpointReport, DurabilityError>;
+pub(super) type AttemptOutcome = Result<CheckpointReport>;
 
 /// State shared by an attempt and its handles.
 #[derive(Debug, Default)]

@@ -14,13 +14,13 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use super::log_files::missing_file;
-use crate::DurabilityError;
 use crate::files::block::NotABlock;
 use crate::files::block::origin::{OPENING_BYTES, Origin};
 use crate::files::log::file_chain::{BlockRun, FileChain, FileOpening, Tail};
 use crate::files::manifest::generation::Generation;
 use crate::files::names::{SegmentFile, SegmentName};
 use crate::store::closed_files::ClosedFile;
+use crate::{DurabilityError, Result};
 
 #[derive(Clone, Debug)]
 pub(super) struct ChainEnd {
@@ -84,11 +84,7 @@ pub(super) struct Chain {
 
 impl Chain {
     /// Puts the files of a log together, in the order of their numbers. A checkpoint holds the epochs below `covered`.
-    pub(super) fn stitch(
-        disk: &dyn Disk,
-        mut files: Vec<FileChain>,
-        covered: Epoch,
-    ) -> Result<Self, DurabilityError> {
+    pub(super) fn stitch(disk: &dyn Disk, mut files: Vec<FileChain>, covered: Epoch) -> Result<Self> {
         assert!(!files.is_empty(), "a listed log has a file");
         assert!(files.windows(2).all(|pair| pair[0].file.name < pair[1].file.name), "of one log, in order");
         let (begin, count) = (first_file_index(&files, covered)?, files.len());
@@ -155,12 +151,7 @@ impl Chain {
 
     /// Adds a file behind the end of the chain: its bytes, its epochs, and its proof of lost data, if any. `last` is
     /// the file in which the chain ends. Only blocks of this log are believed.
-    fn add_beyond(
-        &mut self,
-        disk: &dyn Disk,
-        mut file: FileChain,
-        last: Option<&FileChain>,
-    ) -> Result<(), DurabilityError> {
+    fn add_beyond(&mut self, disk: &dyn Disk, mut file: FileChain, last: Option<&FileChain>) -> Result<()> {
         assert_eq!(last.is_some(), !self.links.is_empty(), "the chain ends in its last file");
         if last.is_some() {
             self.beyond.push(file.file);
@@ -233,7 +224,7 @@ impl Chain {
 /// salt and kind of entries. Files were made anew, and synced, for the generation that lists them. So a file of such a
 /// name with a different opening block was put there by someone else. Errors: [`DurabilityError::NotOurs`],
 /// [`DurabilityError::Unknown`] or [`DurabilityError::Damaged`].
-pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<(), DurabilityError> {
+pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<()> {
     let name = file.file.to_string();
     if let Some(found) = file.identity.filter(|found| *found != generation.database) {
         return Err(DurabilityError::not_ours(&name, found, generation.database));
@@ -253,7 +244,7 @@ pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<
 }
 
 /// Index of a log's first file: file 0, or the file behind the last gap if the checkpoint covers the files before.
-fn first_file_index(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityError> {
+fn first_file_index(files: &[FileChain], covered: Epoch) -> Result<usize> {
     let numbers = || files.iter().map(|file| file.file.name.number);
     let gap =
         numbers().zip(1..).zip(numbers().skip(1)).filter(|((before, _), after)| before + 1 != *after).last();

@@ -18,7 +18,6 @@ use super::chain::Chain;
 use super::generation_plan::Plan;
 use super::orphan_logs::{UnlistedFile, UnlistedFiles};
 use super::replay_state::Recovery;
-use crate::DurabilityError;
 use crate::checkpoint::orphans;
 use crate::error::{unless_full, unless_missing};
 use crate::files::block::origin::OPENING_BYTES;
@@ -28,6 +27,7 @@ use crate::files::names::{PageFileName, PartName, SegmentFile, SegmentName, log_
 use crate::store::archive::Archive;
 use crate::store::closed_files::ClosedFile;
 use crate::store::ownership::proves_ours;
+use crate::{DurabilityError, Result};
 
 impl Recovery {
     /// Removes files of logs that no manifest lists. An unfinished merge may have left such a file, and another merge
@@ -35,7 +35,7 @@ impl Recovery {
     ///
     /// A checkpoint may have taken files off the list without removing the files yet. A file that the archive lacks and
     /// cannot take now is added to `waiting`; a damaged file stays, and is reported (A1).
-    pub(super) fn remove_unlisted(&mut self, waiting: &mut Vec<ClosedFile>) -> Result<(), DurabilityError> {
+    pub(super) fn remove_unlisted(&mut self, waiting: &mut Vec<ClosedFile>) -> Result<()> {
         if !self.judged.unlisted.is_empty() || !self.judged.left.is_empty() {
             // The manifest that does not list the files may be a rename that only the system's cache has.
             self.disk.sync_folder("")?;
@@ -76,7 +76,7 @@ impl Recovery {
         Ok(())
     }
 
-    fn classify_orphan_log(&self, file: SegmentFile) -> Result<UnlistedFile, DurabilityError> {
+    fn classify_orphan_log(&self, file: SegmentFile) -> Result<UnlistedFile> {
         let mut listed = self.keeper.manifest().generations.iter();
         // No manifest has listed the file: its sources are listed, and its name may be needed.
         let is_unfinished = file.is_merged && listed.all(|listed| listed.number < file.name.generation);
@@ -104,13 +104,13 @@ impl Recovery {
     }
 
     /// Archives a file, if an archive exists and lacks the file.
-    fn ensure_archived(&self, closed: &ClosedFile) -> Result<(), DurabilityError> {
+    fn ensure_archived(&self, closed: &ClosedFile) -> Result<()> {
         self.archive.as_ref().map_or(Ok(()), |archive| archive.archive_file(closed).map(drop))
     }
 
     /// Removes files that the manifest no longer needs: files behind the ends of the logs just closed, their torn tails
     /// and unused space, and the files of dropped generations. Returns the files that stay.
-    pub(super) fn remove_unneeded_files(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
+    pub(super) fn remove_unneeded_files(&self, plan: &Plan) -> Result<Vec<ClosedFile>> {
         self.judged.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
         let folders: BTreeSet<u32> = self.judged.given_up.iter().map(|file| file.name.logger).collect();
         folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;
@@ -177,7 +177,7 @@ impl Recovery {
     }
 
     /// Removes the files of checkpoints other than the installed checkpoint.
-    pub(super) fn remove_other_parts(&self) -> Result<(), DurabilityError> {
+    pub(super) fn remove_other_parts(&self) -> Result<()> {
         let installed = self.load.checkpoint().map(InstalledCheckpoint::number);
         let listed = self.keeper.manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
         assert_eq!(installed, listed, "K1: the manifest names what was loaded");
@@ -229,11 +229,7 @@ impl Recovery {
 }
 
 /// Removes, durably, log files that no state needs and that prove to be ours (I1). A missing file was removed before.
-pub(crate) fn remove_ours(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    files: &[SegmentFile],
-) -> Result<(), DurabilityError> {
+pub(crate) fn remove_ours(disk: &dyn Disk, manifest: &Manifest, files: &[SegmentFile]) -> Result<()> {
     let mut folders = BTreeSet::new();
     for file in files {
         let name = file.to_string();

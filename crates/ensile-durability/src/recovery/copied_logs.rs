@@ -23,13 +23,13 @@ use ensile_disk::Disk;
 use super::chain::Chain;
 use super::cleanup::remove_ours;
 use super::log_files::{self, FoundFiles, missing_log};
-use crate::DurabilityError;
 use crate::files::log::file_chain;
 use crate::files::log::file_chain::{FileChain, FileOpening, MarkSearch};
 use crate::files::manifest::Manifest;
 use crate::files::manifest::generation::Generation;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::SegmentFile;
+use crate::{DurabilityError, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogPlace {
@@ -72,7 +72,7 @@ pub(crate) fn look(
     hinted: Epoch,
     files: &BTreeMap<u32, Vec<SegmentFile>>,
     before: Option<&ShortLogs>,
-) -> Result<CopiedLogs, DurabilityError> {
+) -> Result<CopiedLogs> {
     let generation = manifest.generations.last().expect("a database that was created has one");
     assert!(generation.durable.is_none(), "the last one is open");
     let chains = chains(disk, manifest, generation, files)?;
@@ -119,7 +119,7 @@ fn chains(
     manifest: &Manifest,
     generation: &Generation,
     files: &BTreeMap<u32, Vec<SegmentFile>>,
-) -> Result<Vec<Chain>, DurabilityError> {
+) -> Result<Vec<Chain>> {
     assert!(manifest.lists(generation.number), "its manifest lists it");
     let covered = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch);
     let mut chains = Vec::new();
@@ -139,7 +139,7 @@ pub(crate) fn ends_at_durable(
     manifest: &Manifest,
     generation: &Generation,
     files: &BTreeMap<u32, Vec<SegmentFile>>,
-) -> Result<(Vec<LogPlace>, Vec<SegmentFile>), DurabilityError> {
+) -> Result<(Vec<LogPlace>, Vec<SegmentFile>)> {
     assert!(generation.logs > 0 && generation.durable.is_some(), "A5: a life that is closed");
     let durable = generation.durable.unwrap_or_default();
     let (mut ends, mut beyond) = (Vec::new(), Vec::new());
@@ -177,7 +177,7 @@ fn cut_of(
     chain: &Chain,
     is_closed: &dyn Fn(SegmentFile) -> bool,
     shown: Epoch,
-) -> Result<Result<LogPlace, LogPlace>, DurabilityError> {
+) -> Result<Result<LogPlace, LogPlace>> {
     for link in chain.links.iter().filter(|link| !is_closed(link.file)) {
         match file_chain::end_of_mark(disk, link.file, link.end, shown)? {
             MarkSearch::None => {}
@@ -197,7 +197,7 @@ pub(crate) fn covered_files(
     disk: &dyn Disk,
     manifest: &Manifest,
     files: impl Iterator<Item = SegmentFile>,
-) -> Result<Vec<SegmentFile>, DurabilityError> {
+) -> Result<Vec<SegmentFile>> {
     assert!(manifest.kept.is_empty() || manifest.is_of_backup(), "N21: only a backup has older states");
     let low = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch);
     let mut by_log = BTreeMap::<(u64, u32), Vec<SegmentFile>>::new();
@@ -220,7 +220,7 @@ pub(crate) fn covered_files(
 }
 
 /// Removes log files that no state of the backup needs: remainders of an unfinished run, and covered files.
-pub(crate) fn remove_unneeded(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+pub(crate) fn remove_unneeded(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     let FoundFiles { logs, older, left, .. } = log_files::find(disk, manifest)?;
     let files: Vec<SegmentFile> = logs.into_values().flatten().chain(older).collect();
     let mut needed = BTreeSet::new();

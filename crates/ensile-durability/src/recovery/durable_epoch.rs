@@ -18,11 +18,11 @@ use ensile_base::Epoch;
 
 use super::chain::{Chain, Lost};
 use super::report::TornTail;
-use crate::DurabilityError;
 use crate::files::hint::Hint;
 use crate::files::manifest::generation::Generation;
 use crate::files::manifest::installed_checkpoint::{CheckpointShare, InstalledCheckpoint};
 use crate::files::names::MANIFEST;
+use crate::{DurabilityError, Result};
 
 /// Decision of recovery on a generation.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub(super) fn decide_without_log(
     generation: &Generation,
     picture: Option<&InstalledCheckpoint>,
     hint: Option<&Hint>,
-) -> Result<Verdict, DurabilityError> {
+) -> Result<Verdict> {
     assert_eq!((generation.logs, generation.durable), (0, None), "only an open generation has no log");
     assert!(picture.is_none_or(InstalledCheckpoint::is_picture), "K1: a fuzzy checkpoint needs a log");
     let durable = picture.map_or(generation.first.previous(), InstalledCheckpoint::durable_min);
@@ -131,7 +131,7 @@ pub(super) fn check_checkpoint_durable(
     share: &CheckpointShare,
     durable: Epoch,
     chains: &[Chain],
-) -> Result<(), DurabilityError> {
+) -> Result<()> {
     let Some(shortest) = chains.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
     let CheckpointShare { number, durable_min } = *share;
     if durable >= durable_min {

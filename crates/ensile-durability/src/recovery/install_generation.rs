@@ -38,7 +38,7 @@ use crate::store::disk_reserve::Reserve;
 use crate::store::mapped_buffers::{self, BufferOwner};
 use crate::store::open_store::StoreStart;
 use crate::store::{Locks, NameGiven, Naming, leases};
-use crate::{DurabilityError, EntryKind, Recoverable};
+use crate::{DurabilityError, EntryKind, Recoverable, Result};
 
 /// Result of a recovery.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl Recovery {
     ///
     /// # Errors
     /// If a piece is not replayed, or if the disk refuses. Nothing was promised yet, and another open starts over.
-    pub fn finish(self, target: &dyn Recoverable) -> Result<Recovered, DurabilityError> {
+    pub fn finish(self, target: &dyn Recoverable) -> Result<Recovered> {
         match self.finish_or_read(target)? {
             Finished::Open(recovered) => Ok(*recovered),
             Finished::ReadOnly(read_only) => Err(DurabilityError::NoRoomToOpen(read_only.reason)),
@@ -129,7 +129,7 @@ impl Recovery {
     ///
     /// # Errors
     /// As for [`Recovery::finish`].
-    pub fn finish_or_read(mut self, target: &dyn Recoverable) -> Result<Finished, DurabilityError> {
+    pub fn finish_or_read(mut self, target: &dyn Recoverable) -> Result<Finished> {
         if !self.is_replayed() {
             return Err(DurabilityError::config(
                 "every piece must be replayed before a recovery is finished",
@@ -164,7 +164,7 @@ impl Recovery {
         }
     }
 
-    fn plan(&mut self) -> Result<Plan, DurabilityError> {
+    fn plan(&mut self) -> Result<Plan> {
         let recovered = generation_plan::Decided {
             generations: std::mem::take(&mut self.judged.generations),
             number: self.report.generation,
@@ -214,7 +214,7 @@ impl Recovery {
     }
 
     /// Writes again, in place, the blocks that may be only in the cache. A disk that copies on write needs space.
-    fn rewrite_tail(&mut self, at_once: AtOnce) -> Result<(), DurabilityError> {
+    fn rewrite_tail(&mut self, at_once: AtOnce) -> Result<()> {
         let mut chains = self.judged.open_chains.iter();
         chains.try_for_each(|chain| resync_tail::rewrite(&*self.disk, chain, at_once))?;
         assert!(self.proven <= self.report.durable_epoch, "what is proven was durable");
@@ -223,7 +223,7 @@ impl Recovery {
     }
 
     /// Merges closed generations, if there are many, into a file that the next manifest lists in their place.
-    fn merge_generations(&mut self, plan: &mut Plan) -> Result<Option<ClosedFile>, DurabilityError> {
+    fn merge_generations(&mut self, plan: &mut Plan) -> Result<Option<ClosedFile>> {
         let merging = plan.merge_sources();
         if merging.is_empty() {
             return Ok(None);
@@ -276,7 +276,7 @@ impl Recovery {
     }
 
     /// Run, that is boot and mounts, in which a process-safe life begins (B4); `None` for a life of another kind.
-    fn life_run(&mut self) -> Result<Option<BootId>, DurabilityError> {
+    fn life_run(&mut self) -> Result<Option<BootId>> {
         if self.config.boot(&*self.disk)?.is_none() {
             return Ok(None);
         }
@@ -318,7 +318,7 @@ impl Recovery {
         }
     }
 
-    fn clear_unneeded(&self, next: &mut NextLife) -> Result<(), DurabilityError> {
+    fn clear_unneeded(&self, next: &mut NextLife) -> Result<()> {
         let open = self.keeper.manifest().generations.last();
         assert_eq!(open.map(|open| open.number), Some(next.plan.number), "L4: the manifest comes first");
         self.remove_other_parts()?;

@@ -23,7 +23,7 @@ use crate::files::picture::loaded_picture::LoadedPicture;
 use crate::files::picture::reader::{PageBuffers, PictureReader, ReadEntries};
 use crate::recoverable::{NOT_TAKEN, Refused};
 use crate::store::folders;
-use crate::{DurabilityError, Entry, Recoverable};
+use crate::{DurabilityError, Entry, Recoverable, Result};
 
 #[derive(Debug)]
 struct Loaded {
@@ -71,10 +71,7 @@ pub(super) struct Load {
 
 impl Load {
     /// Checks that every file of the checkpoint is present, and reads a picture's root.
-    pub(super) fn new(
-        disk: &dyn Disk,
-        checkpoint: Option<InstalledCheckpoint>,
-    ) -> Result<Self, DurabilityError> {
+    pub(super) fn new(disk: &dyn Disk, checkpoint: Option<InstalledCheckpoint>) -> Result<Self> {
         if let Some(of) = &checkpoint {
             // An unmounted device is reported before its files are reported missing.
             of.folders().iter().try_for_each(|folder| folders::check(disk, folder).map(drop))?;
@@ -149,12 +146,7 @@ impl Load {
     }
 
     /// Loads an item. After the last item, compares the whole load with the manifest.
-    pub(super) fn load(
-        &self,
-        item: usize,
-        disk: &dyn Disk,
-        target: &dyn Recoverable,
-    ) -> Result<(), DurabilityError> {
+    pub(super) fn load(&self, item: usize, disk: &dyn Disk, target: &dyn Recoverable) -> Result<()> {
         let is_whole = self.load_more(item, disk, &mut None, u64::MAX, target)?;
         assert!(is_whole, "no file has more bytes");
         Ok(())
@@ -169,7 +161,7 @@ impl Load {
         part: &mut Option<PartReader>,
         bytes: u64,
         target: &dyn Recoverable,
-    ) -> Result<bool, DurabilityError> {
+    ) -> Result<bool> {
         let of = self.checkpoint.as_ref().expect("its items are listed");
         match &self.source {
             LoadSource::Nothing => unreachable!("there is no item"),
@@ -192,7 +184,7 @@ impl Load {
         Ok(true)
     }
 
-    fn check_whole(&self, of: &InstalledCheckpoint, loaded: &Loaded) -> Result<(), DurabilityError> {
+    fn check_whole(&self, of: &InstalledCheckpoint, loaded: &Loaded) -> Result<()> {
         assert_eq!(loaded.items + 1, self.source.items(), "N10: all that there is");
         let is_sealed = match &self.source {
             LoadSource::Files(files) => files.are_sealed(&loaded.ends),
@@ -209,12 +201,7 @@ impl Load {
     }
 
     /// Loads a part of a picture's directory with its pages, or a block of entries left beside the pages.
-    fn load_item(
-        &self,
-        reader: &PictureReader,
-        item: usize,
-        target: &dyn Recoverable,
-    ) -> Result<(), DurabilityError> {
+    fn load_item(&self, reader: &PictureReader, item: usize, target: &dyn Recoverable) -> Result<()> {
         reader.check_kind(target.entries())?;
         // The state learns the beginnings once, before the first item: other threads wait for the lock.
         self.is_marked.lock().get_or_insert_with(|| reader.name_pages(target, self.checkpointers));
@@ -241,7 +228,7 @@ impl Load {
         Ok(())
     }
 
-    fn load_entries(&self, read: &ReadEntries<'_>, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+    fn load_entries(&self, read: &ReadEntries<'_>, target: &dyn Recoverable) -> Result<()> {
         let damaged = |detail| DurabilityError::damaged_file(read.file, read.offset, detail);
         for (section, entries) in read.by_section(target).map_err(damaged)? {
             let outcome = if read.are_displaced() {
@@ -268,7 +255,7 @@ impl Load {
         reader: &mut PartReader,
         bytes: u64,
         target: &dyn Recoverable,
-    ) -> Result<Option<u32>, DurabilityError> {
+    ) -> Result<Option<u32>> {
         let (name, mut done) = (files.name(item), 0);
         while let Some(rows) = reader.next_rows()? {
             if rows.kind != target.entries() {
@@ -295,12 +282,7 @@ impl Load {
     }
 }
 
-fn told_where(
-    outcome: Result<(), Refused>,
-    entries: &[Entry<'_>],
-    file: &str,
-    offset: u64,
-) -> Result<(), DurabilityError> {
+fn told_where(outcome: Result<(), Refused>, entries: &[Entry<'_>], file: &str, offset: u64) -> Result<()> {
     outcome.map_err(|refused| DurabilityError::Replay {
         file: file.into(),
         offset,

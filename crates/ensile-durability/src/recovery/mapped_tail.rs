@@ -20,7 +20,6 @@ use ensile_disk::Disk;
 
 use super::chain::{Chain, Link};
 use super::resync_tail::{self, AtOnce};
-use crate::DurabilityError;
 use crate::files::block::scan::{At, Scanner};
 use crate::files::block::{BlockKind, HEADER_BYTES, Header, Salt, block_bytes};
 use crate::files::log::file_chain::FileChain;
@@ -30,6 +29,7 @@ use crate::store::boot_scope::{is_same_boot, run_of, unknown_mounts};
 use crate::store::mapped_buffers::{self, BufferOwner, LeftBuffers, LeftEntries};
 use crate::store::ownership;
 use crate::unproven_tail::{NotProven, NotProvenReason};
+use crate::{DurabilityError, Result};
 
 /// State of the process-safe life of the open generation.
 #[derive(Clone, Copy, Debug)]
@@ -52,11 +52,7 @@ pub(super) enum LeftByProcess {
 
 /// Finds the state from the manifest, the boot and the numbers of the folders. The function reads no buffer. An open,
 /// an examination, an adoption, a backup and a repair call it.
-pub(super) fn find(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    generation: &Generation,
-) -> Result<LeftByProcess, DurabilityError> {
+pub(super) fn find(disk: &dyn Disk, manifest: &Manifest, generation: &Generation) -> Result<LeftByProcess> {
     let Generation { number, salt, database, durable, .. } = *generation;
     if durable.is_some() {
         return Ok(LeftByProcess::Nothing);
@@ -99,11 +95,7 @@ impl LeftByProcess {
 
     /// Buffers that an open takes. `None` if the open takes no buffers. Errors: [`DurabilityError::Damaged`] for a
     /// state that no death of a process leaves; [`DurabilityError::Config`] if the boot cannot be read.
-    pub(super) fn buffers(
-        self,
-        disk: &dyn Disk,
-        generation: &Generation,
-    ) -> Result<Option<LeftBuffers>, DurabilityError> {
+    pub(super) fn buffers(self, disk: &dyn Disk, generation: &Generation) -> Result<Option<LeftBuffers>> {
         match self {
             Self::Nothing | Self::InCopy | Self::OtherBoot(_) | Self::OtherMount(_) => Ok(None),
             Self::NotNamed => {
@@ -118,7 +110,7 @@ impl LeftByProcess {
 }
 
 /// Checks that the boot is known, if the manifest names a process-safe life (B4): an unknown boot may be the same boot.
-pub(super) fn check_boot(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+pub(super) fn check_boot(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     let open = manifest.generations.last().filter(|last| last.durable.is_none());
     let is_asked = manifest.mapped.is_some() && open.is_some_and(|open| open.database == manifest.identity);
     if is_asked && disk.boot().is_none() { Err(unknown_boot()) } else { Ok(()) }
@@ -162,7 +154,7 @@ pub(super) fn unproven_report(
     left: &LeftByProcess,
     judged: JudgedLife<'_>,
     not_taken: Option<NotProvenReason>,
-) -> Result<Option<NotProven>, DurabilityError> {
+) -> Result<Option<NotProven>> {
     let Some(reason) = left.reason(judged.is_whole).or(not_taken) else { return Ok(None) };
     let JudgedLife { generation, chains, is_whole, .. } = judged;
     assert_eq!(generation.durable, None, "B4: an earlier recovery has decided over the others");
@@ -220,7 +212,7 @@ impl EntriesToTake {
         chains: &[Chain],
         left: LeftBuffers,
         durable: Epoch,
-    ) -> Result<Self, DurabilityError> {
+    ) -> Result<Self> {
         let changed = left.changed.clone();
         let missing = MissingEntries::find_missing(disk, chains, left)?;
         let counted = missing.as_ref().map_or(durable, MissingEntries::high);
@@ -237,11 +229,7 @@ pub(super) struct MissingEntries {
 
 impl MissingEntries {
     /// `None` if the logs have every entry, with marks.
-    fn find_missing(
-        disk: &dyn Disk,
-        chains: &[Chain],
-        left: LeftBuffers,
-    ) -> Result<Option<Self>, DurabilityError> {
+    fn find_missing(disk: &dyn Disk, chains: &[Chain], left: LeftBuffers) -> Result<Option<Self>> {
         assert!(chains.iter().zip(0..).all(|(chain, logger)| chain.logger == logger), "each log has a chain");
         assert!(chains.iter().all(|chain| chain.lost.is_none()), "L5: what is damaged is judged before");
         check_written(chains, &left)?;
@@ -272,7 +260,7 @@ impl MissingEntries {
     }
 
     /// Writes the buffers and a mark behind each log, and syncs (B5). An error breaks no promise: an open starts over.
-    pub(super) fn write(self, disk: &dyn Disk, chains: &[Chain]) -> Result<(), DurabilityError> {
+    pub(super) fn write(self, disk: &dyn Disk, chains: &[Chain]) -> Result<()> {
         assert_eq!(chains.len(), self.buffers.len(), "each log gets its own");
         for chain in chains {
             if chain.lacks_next() {
@@ -299,7 +287,7 @@ fn of_block(left: &LeftEntries) -> (u32, u32) {
 
 /// Checks that the logs have the blocks into which the buffers were written. The process had seen the blocks in the log
 /// (B3). A log without a written block is an older log that was put back, or its device has lost bytes.
-fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<(), DurabilityError> {
+fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<()> {
     for (name, written) in &left.written {
         let chain = &chains[name.logger as usize];
         if chain.blocks < *written {
@@ -315,7 +303,7 @@ fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<(), DurabilityE
 }
 
 /// Removes from `left` the buffers that this log already has in a data block behind its last mark.
-fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) -> Result<(), DurabilityError> {
+fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) -> Result<()> {
     for link in chain.links.iter().filter(|link| link.largest > chain.mark) {
         let mut scanner = Scanner::new(disk.open_to_read(&link.file.to_string())?)?;
         let mut offset = 0;
@@ -345,7 +333,7 @@ fn forget_block(
     offset: u64,
     header: &Header,
     left: &mut Vec<LeftEntries>,
-) -> Result<(), DurabilityError> {
+) -> Result<()> {
     let is_alike = |left: &LeftEntries| {
         left.bytes.len() <= header.payload_bytes as usize && left.epochs.0 == header.epoch_min
     };
@@ -364,12 +352,7 @@ fn forget_block(
 }
 
 /// Appends the buffers and a mark of `high` to a log. The earlier bytes of the log are synced.
-fn append(
-    disk: &dyn Disk,
-    chain: &Chain,
-    buffers: Vec<LeftEntries>,
-    high: Epoch,
-) -> Result<(), DurabilityError> {
+fn append(disk: &dyn Disk, chain: &Chain, buffers: Vec<LeftEntries>, high: Epoch) -> Result<()> {
     // Without a link the log could not keep the buffers, but the open would report their entries as present.
     let Some(Link { origin, .. }) = chain.links.last() else {
         return Err(chain.end.damage_error(chain.end.detail));
@@ -441,7 +424,7 @@ pub(super) fn read_again(
     disk: &dyn Disk,
     chain: &Chain,
     mut files: Vec<FileChain>,
-) -> Result<Vec<FileChain>, DurabilityError> {
+) -> Result<Vec<FileChain>> {
     let last =
         files.iter().position(|file| file.file == chain.end.file).expect("a log ends in one of its files");
     let next = files.get(last + 1).map(|next| next.file);

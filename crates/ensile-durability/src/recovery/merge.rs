@@ -29,7 +29,7 @@ use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::log::segments::Segments;
 use crate::store::closed_files::ClosedFile;
-use crate::{DurabilityError, Entry};
+use crate::{DurabilityError, Entry, Result};
 
 /// Bytes of free space left to the log, beside the merged file.
 const FREE_BYTES_MIN: u64 = 4 << 20;
@@ -43,7 +43,7 @@ pub(super) fn write(
     number: u64,
     sources: &[Generation],
     logs: Vec<Vec<LogPiece>>,
-) -> Result<Option<(Generation, ClosedFile)>, DurabilityError> {
+) -> Result<Option<(Generation, ClosedFile)>> {
     assert!(sources.len() > 1 && sources.iter().all(|source| source.entries == sources[0].entries));
     assert!(sources.windows(2).all(|pair| pair[0].durable < Some(pair[1].first)), "L4: one behind the other");
     let (oldest, newest) = (&sources[0], &sources[sources.len() - 1]);
@@ -85,8 +85,8 @@ pub(super) fn write_file(
     target: &Arc<dyn Disk>,
     config: &LogConfig,
     generation: &Generation,
-    spend: &mut dyn FnMut(u64) -> Result<(), DurabilityError>,
-) -> Result<ClosedFile, DurabilityError> {
+    spend: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<ClosedFile> {
     let before = generation.first.previous();
     let Generation { database: identity, salt, entries, .. } = *generation;
     let file = merged_file(generation.number);
@@ -103,7 +103,7 @@ struct Rewriter<'g> {
     generation: &'g Generation,
     failed: Option<DurabilityError>,
     last: Tid,
-    spend: &'g mut dyn FnMut(u64) -> Result<(), DurabilityError>,
+    spend: &'g mut dyn FnMut(u64) -> Result<()>,
 }
 
 impl Rewriter<'_> {
@@ -127,7 +127,7 @@ impl Rewriter<'_> {
     }
 
     /// Writes the buffer's entries, and puts an empty buffer of the usual size in place.
-    fn write_buffer(&mut self) -> Result<(), DurabilityError> {
+    fn write_buffer(&mut self) -> Result<()> {
         let full = std::mem::replace(&mut self.buffer, Buffer::usual());
         if !full.is_empty() {
             let before = self.generation.first.previous();
@@ -139,7 +139,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    fn end(mut self, file: SegmentFile) -> Result<ClosedFile, DurabilityError> {
+    fn end(mut self, file: SegmentFile) -> Result<ClosedFile> {
         self.failed.take().map_or(Ok(()), Err)?;
         self.write_buffer()?;
         assert!(self.buffer.is_empty(), "every entry is written before the mark");

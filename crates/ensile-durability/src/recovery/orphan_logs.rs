@@ -21,7 +21,6 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use super::chain::{check_origin, is_opened_next};
-use crate::DurabilityError;
 use crate::error::unless_missing;
 use crate::files::archive_list::in_folder;
 use crate::files::block::NotABlock;
@@ -30,6 +29,7 @@ use crate::files::manifest::generation::Generation;
 use crate::files::names::{ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder};
 use crate::store::archive::{Archive, whole_to};
 use crate::store::closed_files::ClosedFile;
+use crate::{DurabilityError, Result};
 
 const WHAT_TO_DO: &str = "the archive has no copy of it, and the database does not need it, so it stays until it is whole again, or until \
      you move it away, and then a restore names the epochs that are missing";
@@ -68,7 +68,7 @@ pub(super) struct UnlistedFiles<'r> {
 }
 
 impl UnlistedFiles<'_> {
-    pub(super) fn judge(&self, file: SegmentFile) -> Result<UnlistedFile, DurabilityError> {
+    pub(super) fn judge(&self, file: SegmentFile) -> Result<UnlistedFile> {
         assert!(self.files.contains(&file), "its neighbours are among them");
         let generation = match self.archive.listed_generation(file.name.generation) {
             Ok(Some(generation)) if file.name.logger < generation.logs => generation,
@@ -176,7 +176,7 @@ impl UnlistedFiles<'_> {
         let is_before = |other: &SegmentName| {
             (other.generation, other.logger) == (name.generation, name.logger) && other.number < name.number
         };
-        let reaches = |chain: Result<FileChain, DurabilityError>| match chain {
+        let reaches = |chain: Result<FileChain>| match chain {
             Ok(chain) => Ok(check_origin(generation, &chain).is_ok() && chain.mark >= durable),
             // A missing file is archived.
             Err(DurabilityError::Disk(error)) if !error.is_not_found() => Err(DurabilityError::Disk(error)),

@@ -18,7 +18,7 @@ use crate::files::block::{BlockKind, Header, Salt, entries};
 use crate::files::log::file_chain::BlockRun;
 use crate::files::names::SegmentFile;
 use crate::recoverable::{EntryKind, NOT_TAKEN};
-use crate::{DurabilityError, Entry, Recoverable};
+use crate::{DurabilityError, Entry, Recoverable, Result};
 
 /// Epochs of a generation, with the limits of replay.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ pub(super) fn replay(
     piece: &LogPiece,
     buffers: &mut ReadBuffers,
     target: &dyn Recoverable,
-) -> Result<Counts, DurabilityError> {
+) -> Result<Counts> {
     let file = piece.file.to_string();
     if piece.kind != target.entries() {
         return Err(DurabilityError::Unknown { file, offset: 0, detail: NOT_TAKEN });

@@ -29,7 +29,7 @@ use crate::log::LogConfig;
 use crate::store::Locks;
 use crate::store::archive::Archive;
 use crate::store::ownership::check_entries;
-use crate::{DurabilityError, Recoverable};
+use crate::{Recoverable, Result};
 
 /// Facts that an open or a repair has read and decided.
 #[derive(Debug, Default)]
@@ -176,7 +176,7 @@ impl Recovery {
     }
 
     /// Checks the manifest's kind of entries, even without an entry in the folder.
-    pub(super) fn check_entries(&self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+    pub(super) fn check_entries(&self, target: &dyn Recoverable) -> Result<()> {
         check_entries(&*self.disk, self.keeper.manifest(), target.entries())
     }
 
@@ -184,7 +184,7 @@ impl Recovery {
     ///
     /// # Errors
     /// As for [`Recovery::replay_step`].
-    pub fn load_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+    pub fn load_step(&self, target: &dyn Recoverable) -> Result<bool> {
         self.check_entries(target)?;
         match self.take_turn(target, |turns, _| turns.take_file()) {
             Turn::Load(file) => self.load_file(file, target),
@@ -199,7 +199,7 @@ impl Recovery {
     /// # Errors
     /// [`DurabilityError::OtherEntries`]; errors of `target`; damage that arose after the scan. The recovery cannot go
     /// on.
-    pub fn replay_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+    pub fn replay_step(&self, target: &dyn Recoverable) -> Result<bool> {
         self.check_entries(target)?;
         match self.take_turn(target, Turns::take) {
             Turn::Load(file) => self.load_file(file, target),
@@ -217,7 +217,7 @@ impl Recovery {
     }
 
     /// Carries out the turn [`Turn::Load`]. Returns true: another turn may follow.
-    fn load_file(&self, file: usize, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+    fn load_file(&self, file: usize, target: &dyn Recoverable) -> Result<bool> {
         let turn = TurnUnderWay { recovery: self, is_done: false };
         self.load.load(file, &*self.disk, target)?;
         turn.end(|shared| shared.turns.record_load());
@@ -226,7 +226,7 @@ impl Recovery {
 
     /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true: another turn may
     /// follow.
-    fn replay_piece(&self, piece: &LogPiece, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+    fn replay_piece(&self, piece: &LogPiece, target: &dyn Recoverable) -> Result<bool> {
         let turn = TurnUnderWay { recovery: self, is_done: false };
         let mut buffers = self.buffers.lock().pop().unwrap_or_default();
         let counts = replay::replay(&*self.disk, piece, &mut buffers, target)?;

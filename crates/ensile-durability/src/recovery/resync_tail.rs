@@ -9,8 +9,8 @@
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::chain::Chain;
-use crate::DurabilityError;
 use crate::files::block::scan::Scanner;
+use crate::{DurabilityError, Result};
 
 /// Approximate largest number of bytes written together.
 const WRITE_BYTES: usize = 1 << 20;
@@ -27,7 +27,7 @@ pub(super) enum AtOnce {
 
 /// Writes again, and syncs, the blocks that no later block of the chain shows to be on stable storage. The caller does
 /// this before it serves or reports an entry of these blocks.
-pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, at_once: AtOnce) -> Result<(), DurabilityError> {
+pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, at_once: AtOnce) -> Result<()> {
     for link in chain.links.iter().filter(|link| link.synced_to < link.end) {
         let name = link.file.to_string();
         let file = disk.open(&name)?;

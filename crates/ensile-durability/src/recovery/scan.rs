@@ -30,13 +30,13 @@ use crate::store::archive::{self, Archive};
 use crate::store::claim::{Wanted, claim};
 use crate::store::open::{Store, WantedStore};
 use crate::store::{Archiving, Locks};
-use crate::{DurabilityError, Recoverable};
+use crate::{DurabilityError, Recoverable, Result};
 
 /// Reason that a judgement of an open returns a value if the judgement ends without an error.
 const NOTHING_FOUND: &str = "the first finding has ended the open";
 
 /// Claims the archive's folder for this database, if the settings ask for an archive.
-fn claim_archive(keeper: &mut ManifestKeeper, config: &LogConfig) -> Result<Locks, DurabilityError> {
+fn claim_archive(keeper: &mut ManifestKeeper, config: &LogConfig) -> Result<Locks> {
     if let Archiving::To(folder) = &config.archiving {
         archive::check_new(&**keeper.disk(), keeper.manifest(), folder)?;
         let links = std::slice::from_ref(folder);
@@ -74,7 +74,7 @@ impl LogScan {
     /// unusable log folders; [`DurabilityError::Copied`], [`DurabilityError::OtherApplication`],
     /// [`DurabilityError::OtherType`], [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and
     /// [`DurabilityError::NotADatabase`] before anything is changed.
-    pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
+    pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self> {
         config.check()?;
         config.boot(&*disk)?;
         let wanted = WantedStore {
@@ -113,7 +113,7 @@ impl LogScan {
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`], or errors of the disk. The scan then cannot be finished.
-    pub fn step(&self) -> Result<bool, DurabilityError> {
+    pub fn step(&self) -> Result<bool> {
         // Relaxed: hands out numbers; the files behind the numbers were there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
         let Some(&(file, next)) = self.files.get(taken) else { return Ok(false) };
@@ -130,7 +130,7 @@ impl LogScan {
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
-    pub fn finish(self) -> Result<Recovery, DurabilityError> {
+    pub fn finish(self) -> Result<Recovery> {
         let Self { mut recovery, hint, listed, read, .. } = self;
         let generations = recovery.keeper.manifest().generations.clone();
         let Some(read) = read.into_inner().into_iter().collect::<Option<Vec<_>>>() else {
@@ -170,7 +170,7 @@ impl Recovery {
     ///
     /// # Errors
     /// As for [`LogScan`]'s parts.
-    pub fn open(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
+    pub fn open(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self> {
         let scan = LogScan::begin(disk, config)?;
         while scan.step()? {}
         scan.finish()
@@ -183,7 +183,7 @@ impl Recovery {
         generation: &Generation,
         logs: Vec<Vec<FileChain>>,
         hint: Option<&Hint>,
-    ) -> Result<(Vec<Chain>, Verdict), DurabilityError> {
+    ) -> Result<(Vec<Chain>, Verdict)> {
         let disk = Arc::clone(&self.disk);
         let left = mapped_tail::find(&*disk, self.keeper.manifest(), generation)?;
         let Some(buffers) = left.buffers(&*disk, generation)? else {
@@ -214,7 +214,7 @@ impl Recovery {
         generation: &Generation,
         logs: Vec<Vec<FileChain>>,
         hint: Option<&Hint>,
-    ) -> Result<(Vec<Chain>, Verdict), DurabilityError> {
+    ) -> Result<(Vec<Chain>, Verdict)> {
         let (low, mut chains) = (self.load.low(), Vec::new());
         for files in logs {
             chains.extend(validation::log(&*self.disk, generation, files, low, &mut FirstEnds)?);
@@ -229,11 +229,7 @@ impl Recovery {
 ///
 /// # Errors
 /// As [`Recovery::open`], [`Recovery::replay_step`] and [`Recovery::finish`].
-pub fn recover(
-    disk: Arc<dyn Disk>,
-    config: LogConfig,
-    target: &dyn Recoverable,
-) -> Result<Recovered, DurabilityError> {
+pub fn recover(disk: Arc<dyn Disk>, config: LogConfig, target: &dyn Recoverable) -> Result<Recovered> {
     let recovery = Recovery::open(disk, config)?;
     while recovery.replay_step(target)? {}
     recovery.finish(target)

@@ -15,7 +15,7 @@ use ensile_disk::Disk;
 
 use super::read_ahead::ReadBuffers;
 use super::replay::{self, LogPiece};
-use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
+use crate::{Entry, EntryKind, Recoverable, Refused, Result};
 
 /// Remaining pieces of a log, the next piece last. The epoch beside a piece is the smallest epoch from that piece on.
 struct LogRemainder(Vec<(Epoch, LogPiece)>);
@@ -89,7 +89,7 @@ pub(super) fn visit(
     disk: &dyn Disk,
     logs: Vec<Vec<LogPiece>>,
     visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
-) -> Result<(), DurabilityError> {
+) -> Result<()> {
     let Some(kind) = logs.iter().flatten().map(|piece| piece.kind).next() else { return Ok(()) };
     let mut remainders: Vec<LogRemainder> = logs.into_iter().map(LogRemainder::from_pieces).collect();
     let mut complete = Epoch::ZERO;

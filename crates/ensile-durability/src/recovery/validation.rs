@@ -14,7 +14,6 @@ use super::chain::{self, Chain};
 use super::durable_epoch::{self, Verdict};
 use super::load::Load;
 use super::log_files::{self, Files, FoundFiles};
-use crate::DurabilityError;
 use crate::checkpoint::orphans;
 use crate::files::hint::Hint;
 use crate::files::log::file_chain::FileChain;
@@ -22,13 +21,14 @@ use crate::files::manifest::Manifest;
 use crate::files::manifest::generation::Generation;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{HINT, MANIFEST, SegmentFile};
+use crate::{DurabilityError, Result};
 
 pub(super) trait Findings {
     /// Takes a finding; an error ends the judgement.
-    fn record_finding(&mut self, finding: DurabilityError) -> Result<(), DurabilityError>;
+    fn record_finding(&mut self, finding: DurabilityError) -> Result<()>;
 
     /// The value; `None` for an error, which is recorded as a finding.
-    fn note<T>(&mut self, result: Result<T, DurabilityError>) -> Result<Option<T>, DurabilityError> {
+    fn note<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
             Err(finding) => self.record_finding(finding).map(|()| None),
@@ -41,7 +41,7 @@ pub(super) trait Findings {
 pub(super) struct FirstEnds;
 
 impl Findings for FirstEnds {
-    fn record_finding(&mut self, finding: DurabilityError) -> Result<(), DurabilityError> {
+    fn record_finding(&mut self, finding: DurabilityError) -> Result<()> {
         Err(finding)
     }
 }
@@ -68,7 +68,7 @@ impl Inventory {
         disk: &dyn Disk,
         manifest: &Manifest,
         findings: &mut impl Findings,
-    ) -> Result<Option<Self>, DurabilityError> {
+    ) -> Result<Option<Self>> {
         let Manifest { checkpoint, generations, .. } = manifest;
         let found = log_files::find(disk, manifest);
         let Some(found) = findings.note(found)? else { return Ok(None) };
@@ -98,7 +98,7 @@ pub(super) fn hint(
     disk: &dyn Disk,
     manifest: &Manifest,
     findings: &mut impl Findings,
-) -> Result<Option<Hint>, DurabilityError> {
+) -> Result<Option<Hint>> {
     let read = Hint::read(disk).map_err(DurabilityError::from);
     let Some(hint) = findings.note(read)?.flatten() else { return Ok(None) };
     let ours = manifest.check_ours(HINT, hint.database);
@@ -111,7 +111,7 @@ pub(super) fn check_reserved_epochs(
     hint: Option<&Hint>,
     seen: Epoch,
     findings: &mut impl Findings,
-) -> Result<(), DurabilityError> {
+) -> Result<()> {
     let Some(open) = manifest.generations.last() else { return Ok(()) };
     let hint = hint.filter(|hint| hint.belongs_to(open));
     let hinted = hint.map_or(Epoch::ZERO, |hint| hint.durable.max(hint.ended.unwrap_or_default()));
@@ -133,7 +133,7 @@ pub(super) fn log(
     files: Vec<FileChain>,
     covered: Epoch,
     findings: &mut impl Findings,
-) -> Result<Option<Chain>, DurabilityError> {
+) -> Result<Option<Chain>> {
     assert!(files.iter().all(|file| file.file.name.generation == generation.number), "of this generation");
     for file in &files {
         if findings.note(chain::check_origin(generation, file))?.is_none() {
@@ -150,7 +150,7 @@ pub(super) fn generation(
     hint: Option<&Hint>,
     checkpoint: Option<&InstalledCheckpoint>,
     findings: &mut impl Findings,
-) -> Result<Option<Verdict>, DurabilityError> {
+) -> Result<Option<Verdict>> {
     assert_eq!(chains.len(), generation.logs as usize, "L5: D is the minimum over all logs");
     let hint = hint.filter(|hint| hint.belongs_to(generation));
     let own = checkpoint.and_then(|checkpoint| checkpoint.written_in(generation.number));

@@ -13,7 +13,7 @@ use crate::files::checkpoint::reader::PartReader;
 use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint};
 use crate::files::names::PartName;
 use crate::range::KeyRange;
-use crate::{DurabilityError, Entry, Recoverable};
+use crate::{Entry, Recoverable, Result};
 
 /// Walk, with the range of keys in its files; `None` for every key.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct WalkedFiles {
 
 impl WalkedFiles {
     /// Opens every file once, as a check that no file is missing.
-    pub(super) fn open(disk: &dyn Disk, installed: &InstalledCheckpoint) -> Result<Self, DurabilityError> {
+    pub(super) fn open(disk: &dyn Disk, installed: &InstalledCheckpoint) -> Result<Self> {
         let walks = installed.completed_walks().into_iter();
         let walks: Vec<_> = walks.map(|(walked, keys)| Walked { walked: walked.clone(), keys }).collect();
         assert!(!walks.is_empty(), "it has files that were written whole");
@@ -55,7 +55,7 @@ impl WalkedFiles {
         self.parts[item].1.to_string()
     }
 
-    pub(super) fn reader(&self, disk: &dyn Disk, item: usize) -> Result<PartReader, DurabilityError> {
+    pub(super) fn reader(&self, disk: &dyn Disk, item: usize) -> Result<PartReader> {
         let (walk, part) = self.parts[item];
         assert_eq!(part.checkpoint, self.walks[walk].walked.files.number, "a file is of its walk");
         PartReader::open(disk, part, &self.walks[walk].walked)

@@ -25,12 +25,12 @@ use super::locks::LockMode;
 use super::open::lock_main;
 use super::ownership;
 use super::unlocked_disk_guard::Watched;
-use crate::DurabilityError;
 use crate::files::manifest::{Manifest, ManifestKeeper};
 use crate::files::mark::Mark;
 use crate::files::names::MAIN;
 use crate::identity::Identity;
 use crate::unproven_tail::NotProven;
+use crate::{DurabilityError, Result};
 
 /// Result of an adoption.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +59,8 @@ pub(crate) struct LeftToAdopt {
 /// [`crate::adopt`]. After an error of `take`, no other file has changed.
 pub(crate) fn adopt(
     disk: &Arc<dyn Disk>,
-    take: impl FnOnce(&Arc<dyn Disk>, &Manifest) -> Result<LeftToAdopt, DurabilityError>,
-) -> Result<Adopted, DurabilityError> {
+    take: impl FnOnce(&Arc<dyn Disk>, &Manifest) -> Result<LeftToAdopt>,
+) -> Result<Adopted> {
     let mut locks = lock_main(&**disk, LockMode::Exclusive)?;
     let mut before = ownership::expect_manifest(&**disk)?;
     before.check_no_copy(&**disk)?;
@@ -96,7 +96,7 @@ pub(crate) fn adopt(
 }
 
 /// Current inode and birth time of each checked folder, by name, without missing folders that are not needed.
-fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, FolderId>, DurabilityError> {
+fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, FolderId>> {
     let main = disk.folder_id("")?;
     let is_elsewhere = !ownership::is_same(main, manifest.main());
     let mut there = Vec::new();
@@ -141,7 +141,7 @@ fn is_known(manifest: &Manifest, mark: &Mark, name: &str) -> bool {
 }
 
 /// Refuses hard links, because a hard link shares bytes with the original.
-fn check_not_hard_linked(disk: &dyn Disk, folder: &str) -> Result<(), DurabilityError> {
+fn check_not_hard_linked(disk: &dyn Disk, folder: &str) -> Result<()> {
     let folders = disk.list_folders(folder)?;
     for file in disk.list(folder)?.iter().filter(|file| !folders.contains(file)) {
         let name = if folder.is_empty() { file.clone() } else { format!("{folder}/{file}") };

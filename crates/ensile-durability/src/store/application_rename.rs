@@ -13,7 +13,7 @@ use super::open::{guard_disk, lock_existing};
 use super::ownership::{check_entries, expect_manifest};
 use crate::files::manifest::application::ApplicationName;
 use crate::files::manifest::{Making, Manifest, ManifestKeeper};
-use crate::{DurabilityError, EntryKind};
+use crate::{DurabilityError, EntryKind, Result};
 
 /// Outcome of a change of name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub fn rename_application(
     disk: &Arc<dyn Disk>,
     entries: EntryKind,
     name: Option<ApplicationName>,
-) -> Result<Renamed, DurabilityError> {
+) -> Result<Renamed> {
     let locks = lock_existing(&**disk, LockMode::Exclusive, &mut Err)?;
     let manifest = expect_manifest(&**disk)?;
     check_entries(&**disk, &manifest, entries)?;

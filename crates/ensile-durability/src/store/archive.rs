@@ -23,7 +23,6 @@ use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, DiskFile, FolderKind};
 
 use super::closed_file::ClosedFile;
-use crate::DurabilityError;
 use crate::counter::Counter;
 use crate::error::unless_missing;
 use crate::files::archive_list::{ArchiveList, in_folder};
@@ -34,6 +33,7 @@ use crate::files::manifest::archive_seal::ArchiveSeal;
 use crate::files::manifest::generation::Generation;
 use crate::files::names::{ARCHIVE, ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder, logger_of};
 use crate::identity::Identity;
+use crate::{DurabilityError, Result};
 
 /// Bytes of a read and a write during a copy.
 const COPY_BYTES: usize = 1 << 20;
@@ -131,18 +131,14 @@ impl Archive {
 
     /// Generation of this number, as `ARCHIVE` lists it; `None` if `ARCHIVE` does not list the generation, or does not
     /// exist. A recovery asks for a log file without a listed generation.
-    pub(crate) fn listed_generation(&self, generation: u64) -> Result<Option<Generation>, DurabilityError> {
+    pub(crate) fn listed_generation(&self, generation: u64) -> Result<Option<Generation>> {
         let list = self.read(&mut self.state.lock())?;
         let generations = list.into_iter().flat_map(|list| list.generations);
         Ok(generations.into_iter().find(|listed| listed.number == generation))
     }
 
     /// Records the error, or the success, of an attempt in `errors` and in the figures, and returns the outcome.
-    fn outcome<T>(
-        &self,
-        errors: &Mutex<Option<Arc<str>>>,
-        outcome: Result<T, DurabilityError>,
-    ) -> Result<T, DurabilityError> {
+    fn outcome<T>(&self, errors: &Mutex<Option<Arc<str>>>, outcome: Result<T>) -> Result<T> {
         let error = outcome.as_ref().err().map(|error| error.to_string().into());
         self.failures.add(u64::from(error.is_some()));
         *errors.lock() = error;
@@ -150,7 +146,7 @@ impl Archive {
     }
 
     /// Writes the generations of this manifest to `ARCHIVE` (A3). Begins `ARCHIVE` if it is missing.
-    pub(crate) fn note(&self, manifest: &Manifest) -> Result<(), DurabilityError> {
+    pub(crate) fn note(&self, manifest: &Manifest) -> Result<()> {
         let newest = manifest.generations.last().map_or(0, |newest| newest.number);
         let mut state = self.state.lock();
         if state.noted >= newest && state.list.is_some() {
@@ -170,7 +166,7 @@ impl Archive {
         manifest: &Manifest,
         decided: &[Generation],
         is_empty: impl Fn(u64) -> bool,
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         let mut state = self.state.lock();
         let noted = self.note_generations(&mut state, manifest, decided, &is_empty);
         self.outcome(&self.list_error, noted)
@@ -187,7 +183,7 @@ impl Archive {
         manifest: &Manifest,
         generations: &[Generation],
         is_empty: &dyn Fn(u64) -> bool,
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         let before = self.read(state)?;
         let begun = || {
             let covered = manifest.checkpoint.as_ref().map(|checkpoint| checkpoint.redo_epoch().previous());
@@ -208,7 +204,7 @@ impl Archive {
     }
 
     /// Content of `ARCHIVE`, read once; `None` if `ARCHIVE` is not begun. Checks owner and seal (A2).
-    fn read(&self, state: &mut ArchiveState) -> Result<Option<ArchiveList>, DurabilityError> {
+    fn read(&self, state: &mut ArchiveState) -> Result<Option<ArchiveList>> {
         if state.list.is_some() {
             return Ok(state.list.clone());
         }
@@ -238,7 +234,7 @@ impl Archive {
         Ok(list)
     }
 
-    fn has_files(&self) -> Result<bool, DurabilityError> {
+    fn has_files(&self) -> Result<bool> {
         for folder in self.disk.list_folders(ARCHIVE_FOLDER)? {
             if logger_of(&folder).is_some()
                 && !self.disk.list(&in_folder(ARCHIVE_FOLDER, &folder))?.is_empty()
@@ -252,7 +248,7 @@ impl Archive {
     /// Copies a closed file to the archive. True if the file was copied now. False if the archive has a copy, or does
     /// not list the generation of the file: an unlisted generation has no entry that the archive lacks. Errors: reason
     /// why the file is not archived. The file must stay.
-    pub(crate) fn archive_file(&self, closed: &ClosedFile) -> Result<bool, DurabilityError> {
+    pub(crate) fn archive_file(&self, closed: &ClosedFile) -> Result<bool> {
         let mut state = self.state.lock();
         let copied = self.copy_if_listed(&mut state, closed);
         let is_copied = self.outcome(&self.file_error, copied)?;
@@ -263,7 +259,7 @@ impl Archive {
         Ok(is_copied)
     }
 
-    fn copy_if_listed(&self, state: &mut ArchiveState, closed: &ClosedFile) -> Result<bool, DurabilityError> {
+    fn copy_if_listed(&self, state: &mut ArchiveState, closed: &ClosedFile) -> Result<bool> {
         let SegmentName { generation, logger, .. } = closed.file.name;
         let Some(list) = self.read(state)? else {
             return Err(DurabilityError::config("the archive is not begun"));
@@ -298,7 +294,7 @@ impl Archive {
         Ok(!is_there)
     }
 
-    fn copy(&self, closed: &ClosedFile, beside: &str) -> Result<(), DurabilityError> {
+    fn copy(&self, closed: &ClosedFile, beside: &str) -> Result<()> {
         let from = closed.file.to_string();
         let (source, copy) = (self.disk.open_to_read(&from)?, self.disk.create(beside)?);
         let (mut bytes, mut offset) = (vec![0; COPY_BYTES], 0);
@@ -324,7 +320,7 @@ impl Archive {
 }
 
 /// Length in bytes of the intact beginning of a log file, payloads included; 0 without an opening block of this name.
-pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64, DurabilityError> {
+pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64> {
     let SegmentName { generation, logger, .. } = name.name;
     let mut scanner = Scanner::sequential(file)?;
     let Ok(Opened { header, crc, origin, .. }) = scanner.read_opening()? else { return Ok(0) };
@@ -343,11 +339,7 @@ pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64
 
 /// Checks that the folder of an unlisted archive may become this database's archive: it has no `ARCHIVE` of an ended
 /// archive, and the link `archive` does not lead elsewhere.
-pub(crate) fn check_new(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    wanted: &std::path::Path,
-) -> Result<(), DurabilityError> {
+pub(crate) fn check_new(disk: &dyn Disk, manifest: &Manifest, wanted: &std::path::Path) -> Result<()> {
     if manifest.has_archive() {
         return Ok(());
     }

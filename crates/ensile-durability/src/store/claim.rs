@@ -12,9 +12,9 @@ use ensile_disk::Disk;
 use super::locks::Locks;
 use super::mark_renewal::{is_renewable, lost_mark};
 use super::{folders, ownership};
-use crate::DurabilityError;
 use crate::files::manifest::{Manifest, ManifestKeeper};
 use crate::files::names::MAIN;
+use crate::{DurabilityError, Result};
 
 /// Wanted folders of a kind, named `name(0)` to `name(count - 1)`: links to `links`, or plain folders if that is empty.
 pub(crate) struct Wanted<'a> {
@@ -26,10 +26,7 @@ pub(crate) struct Wanted<'a> {
 /// Makes the wanted folders this database's folders: made or linked, locked, marked, and on the list of the next
 /// manifest. Returns the locks of the new folders, and true if there are new folders: the caller then replaces the
 /// manifest. Errors: [`DurabilityError::ForeignFolder`], [`DurabilityError::InUse`], and those of [`folders::make`].
-pub(crate) fn claim(
-    keeper: &mut ManifestKeeper,
-    wanted: &[Wanted<'_>],
-) -> Result<(Locks, bool), DurabilityError> {
+pub(crate) fn claim(keeper: &mut ManifestKeeper, wanted: &[Wanted<'_>]) -> Result<(Locks, bool)> {
     let disk = Arc::clone(keeper.disk());
     let mut locks = Locks::empty();
     let names_of = |wanted: &Wanted<'_>| (0..wanted.count as u32).map(wanted.name).collect::<Vec<_>>();

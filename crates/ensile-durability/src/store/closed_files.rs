@@ -16,7 +16,7 @@ use ensile_disk::{Disk, KeptSpace};
 
 use super::archive::Archive;
 pub(crate) use super::closed_file::ClosedFile;
-use crate::DurabilityError;
+use crate::Result;
 use crate::error::unless_missing;
 
 /// Closed files in the order of their removal.
@@ -61,7 +61,7 @@ impl ClosedFiles {
     }
 
     /// Archives the oldest file that is not archived, and returns its length in bytes; `None` if there is none.
-    pub(crate) fn archive_next(&self, archive: &Archive) -> Result<Option<u64>, DurabilityError> {
+    pub(crate) fn archive_next(&self, archive: &Archive) -> Result<Option<u64>> {
         let _one = self.removing.lock();
         // Relaxed: `archived` changes under the `removing` lock only. Elsewhere the number is only reported.
         let archived = self.archived.load(Ordering::Relaxed);
@@ -107,7 +107,7 @@ impl ClosedFiles {
         covered: Epoch,
         is_kept: impl Fn(&ClosedFile) -> bool,
         mut note: impl FnMut(&ClosedFile, Option<Box<dyn KeptSpace>>),
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         let _one = self.removing.lock();
         loop {
             let may_go = |closed: &&ClosedFile| closed.largest < covered && !is_kept(closed);

@@ -11,16 +11,11 @@ use std::path::{Path, PathBuf};
 
 use ensile_disk::{Disk, FolderKind};
 
-use crate::DurabilityError;
+use crate::{DurabilityError, Result};
 
 /// Checks that `links` is empty, or has a distinct folder for each of `count` owners. `what` (such as "log") and
 /// `owner` (such as "logger") are words for the error text.
-pub(crate) fn check_links(
-    links: &[PathBuf],
-    count: usize,
-    what: &str,
-    owner: &str,
-) -> Result<(), DurabilityError> {
+pub(crate) fn check_links(links: &[PathBuf], count: usize, what: &str, owner: &str) -> Result<()> {
     if !links.is_empty() && links.len() != count {
         return Err(DurabilityError::config(format!("{what} folders: give one for each {owner}")));
     }
@@ -35,7 +30,7 @@ pub(crate) fn check_links(
 
 /// Makes the folders `names`: links to `links`, or plain folders without links. The caller syncs the names. Errors:
 /// [`DurabilityError::Config`] if a different entry stands at a name; [`DurabilityError::FolderMissing`]; the disk's.
-pub(crate) fn make(disk: &dyn Disk, names: &[String], links: &[PathBuf]) -> Result<(), DurabilityError> {
+pub(crate) fn make(disk: &dyn Disk, names: &[String], links: &[PathBuf]) -> Result<()> {
     debug_assert!(links.is_empty() || links.len() == names.len());
     for (at, name) in names.iter().enumerate() {
         match links.get(at) {
@@ -51,7 +46,7 @@ pub(crate) fn make(disk: &dyn Disk, names: &[String], links: &[PathBuf]) -> Resu
 }
 
 /// Kind of the entry at a folder's name. A link to a missing folder is an error.
-pub(crate) fn check(disk: &dyn Disk, name: &str) -> Result<FolderKind, DurabilityError> {
+pub(crate) fn check(disk: &dyn Disk, name: &str) -> Result<FolderKind> {
     match disk.folder_kind(name)? {
         FolderKind::Link { to, is_there: false } => {
             Err(DurabilityError::FolderMissing { folder: name.to_owned(), to })
@@ -61,12 +56,12 @@ pub(crate) fn check(disk: &dyn Disk, name: &str) -> Result<FolderKind, Durabilit
 }
 
 /// True if the name is a plain folder, or a link to an existing folder. A link to a missing folder is an error.
-pub(crate) fn is_folder(disk: &dyn Disk, name: &str) -> Result<bool, DurabilityError> {
+pub(crate) fn is_folder(disk: &dyn Disk, name: &str) -> Result<bool> {
     Ok(check(disk, name)? != FolderKind::Missing)
 }
 
 /// Makes `name` a link to the folder `to`. An existing link to the same folder is fine.
-fn link(disk: &dyn Disk, name: &str, to: &Path) -> Result<(), DurabilityError> {
+fn link(disk: &dyn Disk, name: &str, to: &Path) -> Result<()> {
     let wanted = to.display();
     let found = match check(disk, name)? {
         FolderKind::Plain => "a plain folder".to_owned(),

@@ -23,7 +23,7 @@ use crate::error::kind::{Returns, into_caller_error};
 use crate::files::manifest::Manifest;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{ARCHIVE_FOLDER, FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
-use crate::{DurabilityError, StorageError};
+use crate::{DurabilityError, Result, StorageError};
 
 /// Largest number of attempts to take a lease; `PAUSE`: between two. A removal or an open holds the lock for a moment.
 const TRIES_MAX: u32 = 500;
@@ -172,7 +172,7 @@ impl<E> Lease<E> {
     }
 
     /// True if every leased file still has a name in the folder, perhaps the name of a closed log file.
-    fn look_for_names(&self) -> Result<bool, DurabilityError> {
+    fn look_for_names(&self) -> Result<bool> {
         let mut there = BTreeSet::new();
         for name in names(&*self.disk, &self.manifest)? {
             if self.disk.exists(&name)? {
@@ -200,7 +200,7 @@ impl<E: From<StorageError>> Lease<E> {
 /// [`DurabilityError::InUse`] if an open or a removal keeps the lock for seconds, or if the manifest changes at every
 /// try. [`DurabilityError::NoDatabase`] or [`DurabilityError::NotADatabase`]. [`DurabilityError::Unfinished`] for an
 /// unfinished copy. [`DurabilityError::Damaged`] for the manifest. The disk's.
-pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
+pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease> {
     let mut why = DurabilityError::InUse { path: MANIFEST.into() };
     // The check comes before `LEASES` may be made: a folder without a database stays unchanged.
     expect_manifest(&**disk)?.check_no_copy(&**disk)?;
@@ -236,18 +236,18 @@ pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
 }
 
 /// True if the manifest and the names of its files are the same as before the files were opened.
-fn is_settled(disk: &dyn Disk, manifest: &Manifest, files: &[LeasedFile]) -> Result<bool, DurabilityError> {
+fn is_settled(disk: &dyn Disk, manifest: &Manifest, files: &[LeasedFile]) -> Result<bool> {
     let is_same = |names: Vec<String>| names.iter().eq(files.iter().map(|file| &file.name));
     Ok(expect_manifest(disk)? == *manifest && is_same(names(disk, manifest)?))
 }
 
-pub(crate) fn open_all(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<LeasedFile>, DurabilityError> {
+pub(crate) fn open_all(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<LeasedFile>> {
     let open = |name: String| Ok(LeasedFile { file: disk.open_to_read(&name)?, name, returns: PhantomData });
     names(disk, manifest)?.into_iter().map(open).collect()
 }
 
 /// Names of the files in this manifest. Log files have the names found in their folders.
-fn names(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, DurabilityError> {
+fn names(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>> {
     let mut names = vec![MANIFEST.to_owned()];
     if disk.exists(HINT)? {
         names.push(HINT.to_owned());

@@ -9,7 +9,7 @@
 
 use ensile_disk::{Disk, DiskError, DiskLock};
 
-use crate::DurabilityError;
+use crate::Result;
 use crate::files::names::{LOCK, logger_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Locks {
 
 impl Locks {
     /// Locks the main folder only. The call makes no file.
-    pub(crate) fn of_folder(disk: &dyn Disk, mode: LockMode) -> Result<Self, DurabilityError> {
+    pub(crate) fn of_folder(disk: &dyn Disk, mode: LockMode) -> Result<Self> {
         let folder = lock_folder(disk, "", mode)?;
         let is_folder_locked = folder.is_some();
         Ok(Self {
@@ -48,7 +48,7 @@ impl Locks {
     }
 
     /// Locks the file `LOCK` of the main folder. A reader without the file takes no lock.
-    pub(crate) fn add_file(&mut self, disk: &dyn Disk) -> Result<(), DurabilityError> {
+    pub(crate) fn add_file(&mut self, disk: &dyn Disk) -> Result<()> {
         debug_assert!(self.file.is_none(), "I3: `LOCK` is locked once");
         self.file = match self.mode {
             LockMode::Exclusive => Some(disk.lock(LOCK)?),
@@ -58,7 +58,7 @@ impl Locks {
     }
 
     /// Locks the folder of a log or checkpointer, or its `LOCK` if the file system cannot lock folders.
-    pub(crate) fn add_folder(&mut self, disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
+    pub(crate) fn add_folder(&mut self, disk: &dyn Disk, name: &str) -> Result<()> {
         match lock_folder(disk, name, self.mode)? {
             Some(lock) => {
                 debug_assert!(

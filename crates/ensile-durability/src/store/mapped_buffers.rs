@@ -20,7 +20,6 @@ use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 use ensile_disk::{BootId, Disk, DiskError, DiskFile, FileTimes};
 
-use crate::DurabilityError;
 use crate::buffers::{BLOCKS_AT, COUNT_AT, Counted, FRONT_BYTES, MappedEntries, MappedFiles};
 use crate::error::unless_missing;
 use crate::files::block::entries::FramedEntries;
@@ -29,6 +28,7 @@ use crate::files::manifest::Manifest;
 use crate::files::manifest::generation::Generation;
 use crate::files::names::{BufferListName, BufferName, log_folder, logger_of};
 use crate::identity::Identity;
+use crate::{DurabilityError, Result};
 use list::{BufferList, Listed};
 
 const FORMAT: u16 = 1;
@@ -191,7 +191,7 @@ fn damaged_file_error(path: &str, offset: usize, detail: &str) -> DurabilityErro
 
 /// Checks that the file of this owner exists, and is the file that was made (B4). Errors: [`DurabilityError::Damaged`]
 /// if the file is missing, replaced or changed; [`DurabilityError::Unknown`] for a newer format; the disk's.
-fn check(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<(), DurabilityError> {
+fn check(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<()> {
     let path = kind.path(owner);
     if !disk.exists(&path)? {
         let detail = match kind {
@@ -312,7 +312,7 @@ impl LeftBuffers {
     /// Finds the buffers in the `logs` logs of the owner's generation, of which the manifest says that it has some.
     /// `owner.logger` is ignored. Errors: [`DurabilityError::Damaged`] for a state that no death of a process leaves
     /// (B4).
-    pub(crate) fn find(disk: &dyn Disk, owner: BufferOwner, logs: u32) -> Result<Self, DurabilityError> {
+    pub(crate) fn find(disk: &dyn Disk, owner: BufferOwner, logs: u32) -> Result<Self> {
         let mut found = Self::default();
         for logger in 0..logs {
             let owner = BufferOwner { logger, ..owner };
@@ -339,11 +339,7 @@ impl LeftBuffers {
 
     /// Checks that an open generation has no buffers with entries, if the manifest names none. `boot` is the current
     /// boot; `None` counts every boot. Errors: [`DurabilityError::Damaged`] for a buffer that counts entries.
-    pub(crate) fn check_none(
-        disk: &dyn Disk,
-        generation: &Generation,
-        boot: Option<BootId>,
-    ) -> Result<(), DurabilityError> {
+    pub(crate) fn check_none(disk: &dyn Disk, generation: &Generation, boot: Option<BootId>) -> Result<()> {
         let Generation { number: generation, salt, database, logs, .. } = *generation;
         (0..logs).try_for_each(|logger| {
             let owner = BufferOwner {
@@ -385,18 +381,14 @@ pub(crate) struct HeldAbove {
 
 impl HeldAbove {
     /// True if the file at the buffer's name has a header of this owner's generation and boot.
-    pub(crate) fn belongs_to(&self, disk: &dyn Disk, owner: &BufferOwner) -> Result<bool, DurabilityError> {
+    pub(crate) fn belongs_to(&self, disk: &dyn Disk, owner: &BufferOwner) -> Result<bool> {
         let header = MappedHeader::read(disk, &self.name.to_string(), Some(owner.salt))?;
         Ok(header.is_some_and(|found| found.is_salted && found.header.boot == owner.boot))
     }
 }
 
 /// Finds the buffers of a generation, of every boot, with entries above `durable` or with damaged bytes.
-pub(crate) fn held_above(
-    disk: &dyn Disk,
-    generation: &Generation,
-    durable: Epoch,
-) -> Result<Vec<HeldAbove>, DurabilityError> {
+pub(crate) fn held_above(disk: &dyn Disk, generation: &Generation, durable: Epoch) -> Result<Vec<HeldAbove>> {
     let mut found = Vec::new();
     for logger in 0..generation.logs {
         let names = buffer_files(disk, logger)?.into_iter().filter_map(BufferFile::buffer);
@@ -421,7 +413,7 @@ pub(crate) fn missing_files(
     disk: &dyn Disk,
     generation: &Generation,
     blocks: Option<&BTreeMap<u32, u64>>,
-) -> Result<Vec<String>, DurabilityError> {
+) -> Result<Vec<String>> {
     let is_logged = |logger: u32, written: u64| {
         blocks.is_none_or(|blocks| written == 0 || blocks.get(&logger).is_some_and(|have| *have >= written))
     };
@@ -462,7 +454,7 @@ fn check_unlisted(
     owner: &BufferOwner,
     boot: Option<BootId>,
     is_listed: impl Fn(u64) -> bool,
-) -> Result<(), DurabilityError> {
+) -> Result<()> {
     let BufferOwner { database, generation, logger, .. } = *owner;
     for name in buffer_files(disk, logger)?.into_iter().filter_map(BufferFile::buffer) {
         if name.generation != generation || is_listed(name.number) {
@@ -532,7 +524,7 @@ fn buffer_files(disk: &dyn Disk, logger: u32) -> Result<Vec<BufferFile>, DiskErr
 
 /// Reads the entries that the buffer's counting word covers, and the number of blocks of its log after the last write
 /// of the buffer. The entries are `None` if the word counts no entry.
-fn read(disk: &dyn Disk, name: BufferName) -> Result<(Option<LeftEntries>, u64), DurabilityError> {
+fn read(disk: &dyn Disk, name: BufferName) -> Result<(Option<LeftEntries>, u64)> {
     let path = name.to_string();
     let damaged = |detail: &str| damaged_file_error(&path, FRONT_BYTES, detail);
     let file = disk.open_to_read(&path)?;

@@ -13,14 +13,14 @@ use ensile_disk::Disk;
 
 use super::locks::Locks;
 use super::ownership;
-use crate::DurabilityError;
 use crate::files::block::scan::Scanner;
 use crate::files::manifest::Manifest;
 use crate::files::mark::Mark;
 use crate::files::names::{FOLDER, FOLDER_NEW, LOCK, MAIN};
+use crate::{DurabilityError, Result};
 
 /// Names of the folders of this manifest whose marks a repair can write anew.
-pub(crate) fn renewable_marks(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, DurabilityError> {
+pub(crate) fn renewable_marks(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>> {
     if ownership::check_main(disk, manifest, false).is_err() {
         return Ok(Vec::new());
     }
@@ -39,7 +39,7 @@ pub(crate) fn renew_marks(
     manifest: &Manifest,
     names: &[String],
     locks: &mut Locks,
-) -> Result<(), DurabilityError> {
+) -> Result<()> {
     for name in names {
         locks.add_folder(disk, name)?;
         let mark = ownership::mark(manifest, name);
@@ -54,11 +54,7 @@ pub(crate) fn mark_file(folder: &str) -> String {
 }
 
 /// True if the folder's mark is lost or damaged, and the folder is proved to be this database's.
-pub(crate) fn is_renewable(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    name: &str,
-) -> Result<bool, DurabilityError> {
+pub(crate) fn is_renewable(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool> {
     if ownership::check_is_there(disk, name).is_err()
         || !ownership::is_same(disk.folder_id(name)?, manifest.folders[name])
     {

@@ -10,9 +10,9 @@ use std::path::Path;
 
 use ensile_disk::Disk;
 
-use crate::DurabilityError;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::application::ApplicationName;
+use crate::{DurabilityError, Result};
 
 /// Expected owner of a folder at an open (I5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Naming {
 
 impl Naming {
     /// Checks that a folder with this manifest may be opened with this naming.
-    pub(crate) fn check(&self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+    pub(crate) fn check(&self, disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
         let Some(found) = &manifest.application else { return Ok(()) };
         let given = match self {
             Self::Unasked => return Ok(()),
@@ -61,11 +61,7 @@ pub struct NameGiven {
 
 impl NameGiven {
     /// Report of the name that an open for `naming` gives a folder with this manifest; `None` without a new name.
-    pub(crate) fn from_naming(
-        naming: &Naming,
-        disk: &dyn Disk,
-        before: &Manifest,
-    ) -> Result<Option<Self>, DurabilityError> {
+    pub(crate) fn from_naming(naming: &Naming, disk: &dyn Disk, before: &Manifest) -> Result<Option<Self>> {
         let Naming::Named(name) = naming else { return Ok(None) };
         // A folder without a generation is still being made, and cannot hold data of another application.
         if before.application.is_some() || before.generations.is_empty() {

@@ -16,11 +16,11 @@ use super::naming::Naming;
 use super::ownership;
 use super::shipping_open::ShippingOpen;
 use super::unlocked_disk_guard::Watched;
-use crate::DurabilityError;
 use crate::files::manifest::creation_marker::UnfinishedCopy;
 use crate::files::manifest::types::StatedTypes;
 use crate::files::manifest::{Making, Manifest, ManifestKeeper};
 use crate::files::names::{LOCK, MAIN, MANIFEST};
+use crate::{DurabilityError, Result};
 
 /// Condition of an open on the existence of the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,16 +58,12 @@ pub(crate) struct Store {
 impl Store {
     /// Locks the folders, checks the owner, and begins a new database if there is none. An archive that is given up is
     /// not checked, and leaves the list. Errors: as the table in [`ownership`] says; the folder is as it was.
-    pub(crate) fn open(disk: Arc<dyn Disk>, wanted: &WantedStore<'_>) -> Result<Self, DurabilityError> {
+    pub(crate) fn open(disk: Arc<dyn Disk>, wanted: &WantedStore<'_>) -> Result<Self> {
         Self::open_for(disk, wanted, None)
     }
 
     /// Opens as [`Store::open`] does, for a copy that begins or continues. The manifest names the copy from here on.
-    pub(crate) fn open_for_copy(
-        disk: Arc<dyn Disk>,
-        opening: Opening,
-        copy: UnfinishedCopy,
-    ) -> Result<Self, DurabilityError> {
+    pub(crate) fn open_for_copy(disk: Arc<dyn Disk>, opening: Opening, copy: UnfinishedCopy) -> Result<Self> {
         let wanted = WantedStore {
             opening,
             naming: &Naming::Unasked,
@@ -85,10 +81,10 @@ impl Store {
         disk: Arc<dyn Disk>,
         &WantedStore { opening, naming, types, shipping, gives_up_archive }: &WantedStore<'_>,
         copy: Option<UnfinishedCopy>,
-    ) -> Result<Self, DurabilityError> {
+    ) -> Result<Self> {
         let mut locks = Locks::of_folder(&*disk, LockMode::Exclusive)?;
         // Checks that need no lock. The same checks are repeated under the locks.
-        let look = |manifest: &Manifest| -> Result<(), DurabilityError> {
+        let look = |manifest: &Manifest| -> Result<()> {
             check_opening(&*disk, manifest, opening, copy)?;
             shipping.check(&*disk, manifest)?;
             naming.check(&*disk, manifest)?;
@@ -137,7 +133,7 @@ impl Store {
 }
 
 /// Checks that the folder is new, and that `opening` permits a new database.
-fn check_new(disk: &dyn Disk, opening: Opening) -> Result<(), DurabilityError> {
+fn check_new(disk: &dyn Disk, opening: Opening) -> Result<()> {
     if let Some(why) = ownership::why_not_new(disk)? {
         return Err(why);
     }
@@ -153,7 +149,7 @@ fn check_opening(
     manifest: &Manifest,
     opening: Opening,
     copy: Option<UnfinishedCopy>,
-) -> Result<(), DurabilityError> {
+) -> Result<()> {
     ownership::check_creating(disk, manifest)?;
     match manifest.unfinished_copy() {
         Some(unfinished) if copy == Some(unfinished) => return Ok(()),
@@ -175,8 +171,8 @@ fn listed_there(
     disk: &dyn Disk,
     manifest: &Manifest,
     is_hard_linked: bool,
-    note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
-) -> Result<(Vec<String>, Vec<String>), DurabilityError> {
+    note: &mut dyn FnMut(DurabilityError) -> Result<()>,
+) -> Result<(Vec<String>, Vec<String>)> {
     ownership::check_main(disk, manifest, is_hard_linked).or_else(&mut *note)?;
     let mut there: Vec<String> = Vec::new();
     let mut missing = Vec::new();
@@ -193,12 +189,7 @@ fn listed_there(
 
 /// True if the listed folder belongs to the database. False if the owner is unknown and the folder is not needed:
 /// `claim` checks the folder again before use. If `finishes`, a prepared mark is put in place.
-fn is_listed_ours(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    name: &str,
-    finishes: bool,
-) -> Result<bool, DurabilityError> {
+fn is_listed_ours(disk: &dyn Disk, manifest: &Manifest, name: &str, finishes: bool) -> Result<bool> {
     match ownership::check_listed(disk, manifest, name, finishes) {
         Err(DurabilityError::NotMounted { .. }) if !ownership::is_needed(manifest, name) => Ok(false),
         checked => checked.map(|()| true),
@@ -206,7 +197,7 @@ fn is_listed_ours(
 }
 
 /// Checks the owner of the listed folders. The call takes no lock and makes no file.
-fn look_at_listed(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+fn look_at_listed(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     let (there, _) = listed_there(disk, manifest, false, &mut Err)?;
     there.iter().try_for_each(|name| is_listed_ours(disk, manifest, name, false).map(drop))
 }
@@ -216,8 +207,8 @@ fn lock_listed(
     disk: &dyn Disk,
     manifest: &Manifest,
     locks: &mut Locks,
-    note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
-) -> Result<Vec<String>, DurabilityError> {
+    note: &mut dyn FnMut(DurabilityError) -> Result<()>,
+) -> Result<Vec<String>> {
     let (mut there, missing) = listed_there(disk, manifest, locks.is_hard_linked()?, note)?;
     let is_exclusive = locks.mode() == LockMode::Exclusive;
     if is_exclusive {
@@ -245,8 +236,8 @@ fn lock_listed(
 pub(crate) fn lock_existing(
     disk: &dyn Disk,
     mode: LockMode,
-    note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
-) -> Result<Locks, DurabilityError> {
+    note: &mut dyn FnMut(DurabilityError) -> Result<()>,
+) -> Result<Locks> {
     let mut locks = lock_main(disk, mode)?;
     let Ok(Some(mut manifest)) = Manifest::read(disk) else { return Ok(locks) };
     manifest.check_no_copy(disk)?;
@@ -266,7 +257,7 @@ pub(crate) fn lock_existing(
 }
 
 /// Locks the main folder of an existing database, and the file `LOCK` if present.
-pub(super) fn lock_main(disk: &dyn Disk, mode: LockMode) -> Result<Locks, DurabilityError> {
+pub(super) fn lock_main(disk: &dyn Disk, mode: LockMode) -> Result<Locks> {
     let mut locks = Locks::of_folder(disk, mode)?;
     if !disk.exists(MANIFEST)? {
         match ownership::why_not_new(disk)? {

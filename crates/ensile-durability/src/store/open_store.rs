@@ -27,10 +27,10 @@ use super::locks::Locks;
 use super::reserved_epochs::ReservedEpochs;
 use super::ship_retention::ShippingHold;
 use super::space_reclaim::ReturnedSpace;
-use crate::DurabilityError;
 use crate::files::hint::HintWriter;
 use crate::files::manifest::ManifestKeeper;
 use crate::files::names::log_folder;
+use crate::{DurabilityError, Result};
 
 /// Parts of a new store: the folders of the generation that a recovery has begun, and their guards.
 #[derive(Debug)]
@@ -82,11 +82,7 @@ impl OpenStore {
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for epochs that begin too low.
-    pub fn start(
-        start: StoreStart,
-        epochs: Arc<Epochs>,
-        clock: Clock,
-    ) -> Result<StdArc<Self>, DurabilityError> {
+    pub fn start(start: StoreStart, epochs: Arc<Epochs>, clock: Clock) -> Result<StdArc<Self>> {
         let StoreStart { disk, keeper, locks, hint, reserve, older, archive, epoch_interval, replayed_bytes } =
             start;
         let (first, reserved) = (keeper.manifest().open_generation().first, keeper.manifest().reserved);
@@ -148,7 +144,7 @@ impl OpenStore {
     }
 
     /// Fails in a process that was forked from the process that opened the database (I4).
-    pub(crate) fn check_process(&self) -> Result<(), DurabilityError> {
+    pub(crate) fn check_process(&self) -> Result<()> {
         if self.is_forked() { Err(DurabilityError::Forked) } else { Ok(()) }
     }
 
@@ -193,7 +189,7 @@ impl OpenStore {
         covered: Epoch,
         _clearance: &Clearance,
         mut note: impl FnMut(&ClosedFile),
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         let (mut folders, mut spaces) = (BTreeSet::new(), Vec::new());
         let listed = self.manifest().manifest().generations.first().map_or(0, |oldest| oldest.number);
         // A listed generation needs a file of every log, even if the file is covered (K5).
@@ -227,7 +223,7 @@ impl OpenStore {
     }
 
     /// Writes the manifest's generations to the archive, if present (A3). The next manifest has its seal (A2).
-    pub(crate) fn note_in_archive(&self) -> Result<(), DurabilityError> {
+    pub(crate) fn note_in_archive(&self) -> Result<()> {
         let Some(archive) = &self.archive else { return Ok(()) };
         let manifest = self.manifest.lock().manifest().clone();
         archive.note(&manifest)?;

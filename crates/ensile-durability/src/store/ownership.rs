@@ -29,7 +29,7 @@ use crate::files::names::{
     ARCHIVE_FOLDER, FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW, RATES, RESERVE,
     checkpointer_of, log_folder, logger_of,
 };
-use crate::{DurabilityError, EntryKind};
+use crate::{DurabilityError, EntryKind, Result};
 
 /// Maximum number of foreign files that an error names.
 const NAMED_MAX: usize = 3;
@@ -67,11 +67,7 @@ pub(crate) fn mark(manifest: &Manifest, name: &str) -> Mark {
 }
 
 /// Checks that the main folder is the folder for which the manifest was written.
-pub(crate) fn check_main(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    is_hard_linked: bool,
-) -> Result<(), DurabilityError> {
+pub(crate) fn check_main(disk: &dyn Disk, manifest: &Manifest, is_hard_linked: bool) -> Result<()> {
     let found = disk.folder_id("")?;
     if is_same(found, manifest.main()) {
         return Ok(());
@@ -98,10 +94,7 @@ pub(crate) fn is_needed(manifest: &Manifest, name: &str) -> bool {
 /// Names of the folders in which recovery and checkpoints search for files, without the main folder: the listed
 /// folders, and unlisted folders with this database's mark, as a crash leaves, or an older manifest that was put back.
 /// An open claims only the folders of its settings, but files in the other folders prove no less.
-pub(crate) fn folders_to_search(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-) -> Result<BTreeSet<String>, DurabilityError> {
+pub(crate) fn folders_to_search(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeSet<String>> {
     let mut names: BTreeSet<String> = manifest.folders.keys().filter(|name| *name != MAIN).cloned().collect();
     for name in disk.list_folders("")? {
         let is_numbered = logger_of(&name).or(checkpointer_of(&name)).is_some();
@@ -113,7 +106,7 @@ pub(crate) fn folders_to_search(
 }
 
 /// True if an unlisted folder proves to be this database's. A mark that cannot be parsed proves nothing.
-fn has_our_mark(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool, DurabilityError> {
+fn has_our_mark(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool> {
     if matches!(disk.folder_kind(name)?, FolderKind::Link { is_there: false, .. }) {
         return Ok(false);
     }
@@ -124,7 +117,7 @@ fn has_our_mark(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool
     }
 }
 
-pub(crate) fn check_is_there(disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
+pub(crate) fn check_is_there(disk: &dyn Disk, name: &str) -> Result<()> {
     match folders::check(disk, name)? {
         FolderKind::Missing => Err(DurabilityError::damaged_file(
             name,
@@ -136,12 +129,7 @@ pub(crate) fn check_is_there(disk: &dyn Disk, name: &str) -> Result<(), Durabili
 }
 
 /// Checks that the listed folder `name` is the database's. If `finishes`, a mark that lacks only its rename is placed.
-pub(crate) fn check_listed(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    name: &str,
-    finishes: bool,
-) -> Result<(), DurabilityError> {
+pub(crate) fn check_listed(disk: &dyn Disk, manifest: &Manifest, name: &str, finishes: bool) -> Result<()> {
     let (wanted, listed) = (mark(manifest, name), manifest.folders[name]);
     let found = Mark::read(disk, name)?;
     let is_prepared = found.as_ref() != Some(&wanted) && wanted.is_prepared(disk)?;
@@ -181,7 +169,7 @@ pub(crate) fn check_listed(
 
 /// Checks that the unlisted folder `name` may become this database's, and returns the mark for the folder. An earlier
 /// open that failed may have left the mark already, without a successful sync.
-pub(crate) fn check_free(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<Mark, DurabilityError> {
+pub(crate) fn check_free(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<Mark> {
     let wanted = mark(manifest, name);
     let detail = match Mark::read(disk, name)? {
         Some(found) if found == wanted => return Ok(wanted),
@@ -211,7 +199,7 @@ pub(crate) fn holds_nothing(disk: &dyn Disk, name: &str) -> Result<bool, DiskErr
 }
 
 /// Checks that no two names lead to the same folder: two owners would meet each other's files.
-pub(crate) fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<(), DurabilityError> {
+pub(crate) fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<()> {
     for (at, name) in names.iter().enumerate() {
         for other in &names[..at] {
             if disk.is_same_folder(other, name)? {
@@ -237,7 +225,7 @@ fn is_own_folder(name: &str) -> bool {
 ///
 /// `LOCK` is no trace: an open makes `LOCK` before the manifest. `LEASES` is no trace, because the file is empty.
 /// `MANIFEST.new` is a trace only if it is of a created database: the first one is of a database under creation.
-pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, DurabilityError> {
+pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>> {
     let files = disk.list("")?;
     let folder = disk.folder_place("")?;
     if files.iter().any(|file| file == FOLDER) {
@@ -290,7 +278,7 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
 
 /// Reads the manifest of a folder that must have a manifest. Errors: those of [`Manifest::read`]. A missing manifest is
 /// damage, or means that the folder has no database.
-pub(crate) fn expect_manifest(disk: &dyn Disk) -> Result<Manifest, DurabilityError> {
+pub(crate) fn expect_manifest(disk: &dyn Disk) -> Result<Manifest> {
     match Manifest::read(disk)? {
         Some(manifest) => Ok(manifest),
         None => Err(match why_not_new(disk)? {
@@ -305,7 +293,7 @@ pub(crate) fn expect_manifest(disk: &dyn Disk) -> Result<Manifest, DurabilityErr
 ///
 /// # Errors
 /// Those of a manifest that is damaged or of a newer version; the disk's.
-pub fn entries_in(disk: &dyn Disk) -> Result<Option<EntryKind>, DurabilityError> {
+pub fn entries_in(disk: &dyn Disk) -> Result<Option<EntryKind>> {
     Ok(Manifest::read(disk)?.and_then(|manifest| Some(manifest.generations.last()?.entries)))
 }
 
@@ -313,16 +301,12 @@ pub fn entries_in(disk: &dyn Disk) -> Result<Option<EntryKind>, DurabilityError>
 ///
 /// # Errors
 /// [`DurabilityError::OtherEntries`]; those of [`entries_in`].
-pub fn expect_entries(disk: &dyn Disk, wanted: EntryKind) -> Result<(), DurabilityError> {
+pub fn expect_entries(disk: &dyn Disk, wanted: EntryKind) -> Result<()> {
     Manifest::read(disk)?.map_or(Ok(()), |manifest| check_entries(disk, &manifest, wanted))
 }
 
 /// Checks that the entries of the manifest's generations are of the kind `wanted`.
-pub(crate) fn check_entries(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    wanted: EntryKind,
-) -> Result<(), DurabilityError> {
+pub(crate) fn check_entries(disk: &dyn Disk, manifest: &Manifest, wanted: EntryKind) -> Result<()> {
     let mut kinds = manifest.generations.iter().map(|generation| generation.entries);
     match kinds.find(|kind| *kind != wanted) {
         None => Ok(()),
@@ -331,7 +315,7 @@ pub(crate) fn check_entries(
 }
 
 /// Refuses a manifest in state *creating* beside a file that only a created database has: it is an older copy (I2).
-pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     if manifest.state == Making::Created || !disk.exists(HINT)? {
         return Ok(());
     }
@@ -341,7 +325,7 @@ pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
 
 /// True if an unlisted file proves to be this database's (I1), or ends before its opening block is whole: that block is
 /// synced before later blocks. Errors: [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`].
-pub(crate) fn proves_ours(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool, DurabilityError> {
+pub(crate) fn proves_ours(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool> {
     let opening = Scanner::opening_of(disk, name)?;
     match opening {
         Ok(opened) => manifest.check_ours(name, opened.origin.identity).map(|()| true),

@@ -9,9 +9,9 @@
 
 use ensile_disk::Disk;
 
-use crate::DurabilityError;
 use crate::files::manifest::shipping_target::ShipsTo;
 use crate::files::manifest::{Making, Manifest};
+use crate::{DurabilityError, Result};
 
 /// Use of the remembered shared store in a life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl ShippingOpen {
     pub(crate) const ANY: Self = Self { shipping: Shipping::On, opens_fenced: true };
 
     /// Refuses the folder of this manifest if the open does not permit the remembered store, or the fence (H6, H8).
-    pub(crate) fn check(self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+    pub(crate) fn check(self, disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
         let Some(ShipsTo { store, is_fenced }) = manifest.ships_to else { return Ok(()) };
         if manifest.state == Making::Creating {
             // H7: The folder belongs to a take-over, and `creation_marker` judges the folder.

@@ -10,7 +10,6 @@ use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::Disk;
 
 use super::{CheckpointerState, Checkpoints, rules_of};
-use crate::DurabilityError;
 use crate::checkpoint::config::{CheckpointConfig, Strategy};
 use crate::checkpoint::orphans;
 use crate::checkpoint::pages::WantedPages;
@@ -31,6 +30,7 @@ use crate::number;
 use crate::store::claim::{Wanted, claim};
 use crate::store::leases;
 use crate::store::open_store::OpenStore;
+use crate::{DurabilityError, Result};
 
 /// Base of [`crate::Checkpoints::start`]: the places of all pages, if a picture was loaded.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl CheckpointStart {
         store: &OpenStore,
         database: Identity,
         config: &CheckpointConfig,
-    ) -> Result<Option<ReopenedPicture>, DurabilityError> {
+    ) -> Result<Option<ReopenedPicture>> {
         let Some(loaded) = self.picture.filter(|_| config.strategy == Strategy::Pictures) else {
             return Ok(None);
         };
@@ -70,7 +70,7 @@ impl Checkpoints {
         log: &StdArc<Log>,
         config: CheckpointConfig,
         start: CheckpointStart,
-    ) -> Result<StdArc<Self>, DurabilityError> {
+    ) -> Result<StdArc<Self>> {
         assert!(StdArc::ptr_eq(store, &log.store), "the log is in this store");
         config.check()?;
         let is_without_log = !log.has_loggers();
@@ -164,7 +164,7 @@ fn outlook_of(
 }
 
 /// Returns the number of the next checkpoint, above the installed checkpoint's and those of all files (`there`).
-fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> Result<u64, DurabilityError> {
+fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> Result<u64> {
     let last = there.iter().max_by_key(|part| part.checkpoint);
     let before = installed.map_or(0, InstalledCheckpoint::number);
     number::next(before.max(last.map_or(0, |last| last.checkpoint))).ok_or_else(|| {

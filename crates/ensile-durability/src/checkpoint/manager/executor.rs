@@ -34,7 +34,7 @@ use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{PageFileName, PartName};
 use crate::files::picture::block_writer::BlockWriter;
 use crate::files::picture::location::PictureStamp;
-use crate::{DurabilityError, Health};
+use crate::{DurabilityError, Health, Result};
 
 /// Pause between two attempts to remove files that a reader's lease keeps.
 const REMOVAL_PAUSE_NANOS: u64 = 1_000_000_000;
@@ -468,7 +468,7 @@ impl Checkpoints {
     }
 
     /// Counts removed files, or a failed removal.
-    fn note_removed(&self, removed: Result<u64, DurabilityError>) {
+    fn note_removed(&self, removed: Result<u64>) {
         match removed {
             Ok(count) => self.counters.files_removed.add(count),
             Err(error) => {

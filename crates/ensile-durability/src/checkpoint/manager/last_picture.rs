@@ -12,9 +12,9 @@ use ensile_base::sync::sleep;
 use ensile_epoch::Advance;
 
 use super::{CheckpointStep, Checkpoints};
-use crate::DurabilityError;
 use crate::checkpoint::request::CheckpointReport;
 use crate::checkpoint::walk::Walk;
+use crate::{DurabilityError, Result};
 
 impl Checkpoints {
     /// True if the database has no log, and changes that the installed picture lacks. Exact once all commits have
@@ -30,7 +30,7 @@ impl Checkpoints {
     /// # Errors
     /// [`DurabilityError::OutcomeUnknown`] names the epoch up to which the database is durable. The log is stopped
     /// then.
-    pub fn take_last(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
+    pub fn take_last(&self, walk: &dyn Walk) -> Result<()> {
         if self.store.is_forked() || !self.has_changes(walk) {
             return Ok(());
         }
@@ -52,7 +52,7 @@ impl Checkpoints {
     }
 
     /// Takes a picture that begins after the call, stepping every checkpointer until it is installed or has failed.
-    fn take_one(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
+    fn take_one(&self, walk: &dyn Walk) -> Result<()> {
         let handle = self.demand();
         loop {
             if let Some(outcome) = handle.outcome() {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use ensile_disk::Disk;
 
-use crate::DurabilityError;
+use crate::Result;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::manifest::installed_checkpoint::ListedPageFile;
 use crate::files::picture::directory::{DirectoryPart, PageDirectory, TakenRange};
@@ -57,7 +57,7 @@ impl ReopenedPicture {
         identity: Identity,
         checkpointers: usize,
         is_leased: bool,
-    ) -> Result<Option<Self>, DurabilityError> {
+    ) -> Result<Option<Self>> {
         if loaded.of.database != identity {
             return Ok(None);
         }

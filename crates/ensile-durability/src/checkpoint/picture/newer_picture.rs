@@ -10,7 +10,7 @@
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 
-use crate::DurabilityError;
+use crate::Result;
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::files::block::Header;
 use crate::files::block::extent::UNIT_BYTES;
@@ -24,7 +24,7 @@ pub(crate) fn later_than(
     manifest: &Manifest,
     known: u64,
     durable: Epoch,
-) -> Result<Option<PageFileName>, DurabilityError> {
+) -> Result<Option<PageFileName>> {
     let mut latest = None;
     let newest = manifest.generations.last().map_or(0, |newest| newest.number);
     let is_over = |header: &Header| header.generation < newest;

@@ -24,7 +24,6 @@ use ensile_disk::{Disk, DiskError};
 
 use super::base_picture::{KnownPicture, ReopenedPicture};
 use super::picture_part_writer::PagesWritten;
-use crate::DurabilityError;
 use crate::checkpoint::pages::WantedPages;
 use crate::files::block::Salt;
 use crate::files::block::extent::{Extent, ExtentPlace, UNIT_BYTES};
@@ -40,6 +39,7 @@ use crate::files::picture::root::TailPlace;
 use crate::identity::Identity;
 use crate::number;
 use crate::recoverable::EntryKind;
+use crate::{DurabilityError, Result};
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checkpoint) struct PagesOrigin {
@@ -117,7 +117,7 @@ impl PictureKeeper {
         there: &[PageFileName],
         next_page: u64,
         installed: Option<ReopenedPicture>,
-    ) -> Result<Self, DurabilityError> {
+    ) -> Result<Self> {
         let last = there.iter().max_by_key(|file| file.number);
         let next_file = number::next(last.map_or(0, |last| last.number)).ok_or_else(|| {
             let file = last.map_or(String::new(), PageFileName::to_string);

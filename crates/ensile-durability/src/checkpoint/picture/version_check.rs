@@ -17,7 +17,7 @@ use ensile_base::limits::DISPLACED_KEYS_BYTES_MAX;
 
 use crate::files::picture::reader::{PageBuffers, PictureReader, ReadEntries};
 use crate::files::picture::root::DirectoryPlace;
-use crate::{DurabilityError, Entry, Recoverable};
+use crate::{DurabilityError, Entry, Recoverable, Result};
 
 const IN_PAGE: &str = "a key of it stands beside the pages too, with another TID (N11)";
 const TWICE: &str = "a key of it stands beside the pages twice, with two TIDs (N11)";
@@ -67,7 +67,7 @@ impl BesideKeys {
         block: usize,
         read: &ReadEntries<'_>,
         target: &dyn Recoverable,
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         assert!(self.from == 0 && !self.is_sorted, "blocks come before parts");
         self.take(reader, block, read, target)?;
         if block + 1 == reader.root().removes_block_count() { self.sort(reader) } else { Ok(()) }
@@ -80,7 +80,7 @@ impl BesideKeys {
         reader: &PictureReader,
         part: usize,
         target: &dyn Recoverable,
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         assert!(part >= self.from, "parts come in order");
         if part >= self.until {
             (self.from, self.until, self.is_sorted) = (part, usize::MAX, false);
@@ -142,7 +142,7 @@ impl BesideKeys {
         block: usize,
         read: &ReadEntries<'_>,
         target: &dyn Recoverable,
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         assert!(!self.is_sorted, "the span is being filled");
         let parts = &reader.root().parts;
         let sections = read.by_section(target);
@@ -203,7 +203,7 @@ impl BesideKeys {
     }
 
     /// Sorts the span's keys, which are complete, and compares equal keys with each other.
-    fn sort(&mut self, reader: &PictureReader) -> Result<(), DurabilityError> {
+    fn sort(&mut self, reader: &PictureReader) -> Result<()> {
         assert!(!self.is_sorted, "once a span");
         self.order();
         self.is_sorted = true;

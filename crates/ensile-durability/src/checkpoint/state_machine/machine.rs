@@ -28,7 +28,7 @@ use crate::control::recovery_time::{RecoveryForecast, RecoveryOutlook};
 use crate::control::trigger::Situation;
 use crate::files::block::Salt;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
-use crate::{DurabilityError, Health};
+use crate::{DurabilityError, Health, Result};
 
 /// Reason for refusing a checkpoint after the close.
 pub(in crate::checkpoint) const CLOSED: &str = "the database was closed";
@@ -132,10 +132,7 @@ impl CheckpointStateMachine {
 
     /// Checks that a checkpoint can keep this target for the recovery time. Errors: [`DurabilityError::Config`]: the
     /// load and the fixed costs of a recovery alone take at least as long as the target.
-    pub(in crate::checkpoint) fn check_target(
-        &self,
-        target: Option<Duration>,
-    ) -> Result<(), DurabilityError> {
+    pub(in crate::checkpoint) fn check_target(&self, target: Option<Duration>) -> Result<()> {
         let refusal = self.forecast(self.schedule.logged_work().bytes, target).refusal();
         refusal.map_or(Ok(()), |why| Err(DurabilityError::config(why)))
     }

@@ -27,7 +27,7 @@ use crate::files::block::origin::OPENING_BYTES;
 use crate::files::log::file_chain::FileChain;
 use crate::files::manifest::generation::Generation;
 use crate::files::names::{ARCHIVE, SegmentFile, SegmentName, log_folder, logger_of};
-use crate::{DurabilityError, Recoverable};
+use crate::{DurabilityError, Recoverable, Result};
 
 /// Contents of an archive.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ pub(super) struct ReadArchive {
 
 impl ReadArchive {
     /// Reads all headers of the archive in the disk's root.
-    pub(super) fn read(disk: &dyn Disk) -> Result<Self, DurabilityError> {
+    pub(super) fn read(disk: &dyn Disk) -> Result<Self> {
         let Some(list) = ArchiveList::read(disk, "")? else {
             let place = disk.folder_place("")?;
             let why = format!("{} is not an archive: it has no {ARCHIVE}", place.display());
@@ -102,13 +102,13 @@ impl ReadArchive {
         Ok(read)
     }
 
-    fn record_damage(&mut self, error: DurabilityError) -> Result<(), DurabilityError> {
+    fn record_damage(&mut self, error: DurabilityError) -> Result<()> {
         self.facts.damage.push(Damage::from_error(error)?);
         Ok(())
     }
 
     /// Finds the log files in the folders of the archive, by generation and logger. Notes unfinished copies.
-    fn find(&mut self, disk: &dyn Disk) -> Result<Files, DurabilityError> {
+    fn find(&mut self, disk: &dyn Disk) -> Result<Files> {
         let mut found = Files::new();
         for folder in disk.list_folders("")? {
             let Some(logger) = logger_of(&folder) else { continue };
@@ -125,7 +125,7 @@ impl ReadArchive {
     }
 
     /// Reads the headers of the found files. Keeps the whole files, and notes the damage of the others.
-    fn read_files(&mut self, disk: &dyn Disk, found: Files) -> Result<(), DurabilityError> {
+    fn read_files(&mut self, disk: &dyn Disk, found: Files) -> Result<()> {
         assert!(self.logs.is_empty(), "files are read once");
         for ((number, logger), files) in found {
             let generation = self.list.generations.iter().find(|listed| listed.number == number);
@@ -189,12 +189,7 @@ impl ReadArchive {
     }
 
     /// Chains of consecutive files of a log.
-    pub(super) fn chains(
-        &self,
-        disk: &dyn Disk,
-        generation: u64,
-        logger: u32,
-    ) -> Result<Vec<Chain>, DurabilityError> {
+    pub(super) fn chains(&self, disk: &dyn Disk, generation: u64, logger: u32) -> Result<Vec<Chain>> {
         assert!(self.list.lists(generation), "A3: nothing counts of others");
         let mut chains = Vec::new();
         for files in self.files_of(generation, logger).chunk_by(chain::is_next) {
@@ -206,11 +201,7 @@ impl ReadArchive {
 }
 
 /// Reads a file of an archive; the file must be whole to its last byte.
-fn read_file(
-    disk: &dyn Disk,
-    generation: &Generation,
-    file: SegmentFile,
-) -> Result<FileChain, DurabilityError> {
+fn read_file(disk: &dyn Disk, generation: &Generation, file: SegmentFile) -> Result<FileChain> {
     let name = file.to_string();
     let length = disk.open_to_read(&name)?.len()?;
     let chain = FileChain::read(disk, file, None)?;
@@ -280,7 +271,7 @@ pub fn is_archive(path: &Path) -> bool {
 /// # Errors
 /// [`DurabilityError::Config`] without an archive; [`DurabilityError::Damaged`] and [`DurabilityError::Unknown`] for
 /// the archive's list; errors of the disk. [`ArchiveFacts::damage`] lists damaged log files.
-pub fn inspect_archive(disk: &Arc<dyn Disk>) -> Result<ArchiveFacts, DurabilityError> {
+pub fn inspect_archive(disk: &Arc<dyn Disk>) -> Result<ArchiveFacts> {
     Ok(ReadArchive::read(&**disk)?.facts)
 }
 
@@ -288,10 +279,7 @@ pub fn inspect_archive(disk: &Arc<dyn Disk>) -> Result<ArchiveFacts, DurabilityE
 ///
 /// # Errors
 /// As for [`inspect_archive`].
-pub fn verify_archive(
-    disk: &Arc<dyn Disk>,
-    target: &dyn Recoverable,
-) -> Result<ArchiveFacts, DurabilityError> {
+pub fn verify_archive(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<ArchiveFacts> {
     let mut read = ReadArchive::read(&**disk)?;
     let (mut buffers, mut damaged) = (ReadBuffers::default(), BTreeSet::new());
     for generation in read.list.generations.clone() {

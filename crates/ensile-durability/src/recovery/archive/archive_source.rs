@@ -35,9 +35,9 @@ use crate::recovery::merge::{self, MergePieces};
 use crate::recovery::read_ahead::ReadBuffers;
 use crate::recovery::replay::{self, Bounds, LogPiece};
 use crate::recovery::report::RecoveryReport;
-use crate::{DurabilityError, Recoverable};
+use crate::{DurabilityError, Recoverable, Result};
 
-type SpendArchivePiece<'s> = dyn FnMut(ArchivePiece) -> Result<(), DurabilityError> + 's;
+type SpendArchivePiece<'s> = dyn FnMut(ArchivePiece) -> Result<()> + 's;
 
 /// An archive that brings a database to an epoch.
 #[derive(Debug)]
@@ -68,18 +68,14 @@ pub(crate) struct TakenLog {
 
 impl ArchiveSource {
     /// Opens the archive on `disk`, of the database `of`, for a restore up to epoch `to`.
-    pub(crate) fn open(disk: &Arc<dyn Disk>, of: Identity, to: Epoch) -> Result<Self, DurabilityError> {
+    pub(crate) fn open(disk: &Arc<dyn Disk>, of: Identity, to: Epoch) -> Result<Self> {
         let source = Self::of_database(disk, of, to)?;
         source.check_target_epoch().map_err(|why| source.lacks(&why))?;
         Ok(source)
     }
 
     /// As [`ArchiveSource::open`], without a check of `to`.
-    pub(crate) fn of_database(
-        disk: &Arc<dyn Disk>,
-        of: Identity,
-        to: Epoch,
-    ) -> Result<Self, DurabilityError> {
+    pub(crate) fn of_database(disk: &Arc<dyn Disk>, of: Identity, to: Epoch) -> Result<Self> {
         let read = ReadArchive::read(&**disk)?;
         let source = Self { disk: Arc::clone(disk), read, to };
         if source.read.list.database != of {
@@ -90,7 +86,7 @@ impl ArchiveSource {
     }
 
     /// Checks that the archive belongs to the history of a backup with this lineage (A4).
-    pub(crate) fn check_history(&self, lineage: &Lineage) -> Result<(), DurabilityError> {
+    pub(crate) fn check_history(&self, lineage: &Lineage) -> Result<()> {
         lineage.check_archive_history(&self.read.list.generations).map_err(|generation| {
             self.not_in_archive(&format!(
                 "its generation {generation} is not one of the history of which the backup is: the database, or the backup, \
@@ -169,7 +165,7 @@ impl ArchiveSource {
     }
 
     /// Checks that the archive has every entry from the end of this epoch to X (A2). The error names missing epochs.
-    pub(crate) fn check_reaches(&self, after: Epoch) -> Result<(), DurabilityError> {
+    pub(crate) fn check_reaches(&self, after: Epoch) -> Result<()> {
         if self.reach(after).end.is_some_and(|end| self.to <= end) {
             return Ok(());
         }
@@ -184,7 +180,7 @@ impl ArchiveSource {
     }
 
     /// Pieces of each log with entries of (`after`, X].
-    fn logs(&self, after: Epoch) -> Result<Vec<Vec<LogPiece>>, DurabilityError> {
+    fn logs(&self, after: Epoch) -> Result<Vec<Vec<LogPiece>>> {
         let (disk, to) = (&*self.disk, self.to);
         assert!(after <= to, "a picture is brought forward");
         let mut logs = Vec::new();
@@ -210,7 +206,7 @@ impl ArchiveSource {
         target: &Arc<dyn Disk>,
         generation: Generation,
         spend: &mut SpendArchivePiece<'_>,
-    ) -> Result<Option<TakenLog>, DurabilityError> {
+    ) -> Result<Option<TakenLog>> {
         assert_eq!(generation.durable, Some(self.to), "L4: it is closed at X");
         let after = generation.first.previous();
         let logs = self.logs(after)?;
@@ -248,7 +244,7 @@ impl ArchiveSource {
         after: Epoch,
         verifier: &dyn Recoverable,
         spend: &mut SpendArchivePiece<'_>,
-    ) -> Result<(Manifest, Option<TakenLog>), DurabilityError> {
+    ) -> Result<(Manifest, Option<TakenLog>)> {
         let open = next.open_generation().clone();
         assert_eq!(open.logs, 0, "L4: nothing was written behind the state");
         assert!(open.first <= after.next(), "A2: the state is of this epoch");
@@ -314,7 +310,7 @@ impl TakenLog {
         disk: &dyn Disk,
         verifier: &dyn Recoverable,
         spend: &mut SpendArchivePiece<'_>,
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         let failed = |error| match error {
             DurabilityError::Replay { .. } | DurabilityError::Unknown { .. } => error,
             error => DurabilityError::target_failed(disk, error),
@@ -329,7 +325,7 @@ impl TakenLog {
     }
 
     /// Pieces of the file that an open would replay: the whole file.
-    fn pieces(&self, disk: &dyn Disk) -> Result<Vec<LogPiece>, DurabilityError> {
+    fn pieces(&self, disk: &dyn Disk) -> Result<Vec<LogPiece>> {
         let file = merge::merged_file(self.generation.number);
         let chain = FileChain::read(disk, file, None)?;
         let (end, mark) = (chain.end, chain.mark);

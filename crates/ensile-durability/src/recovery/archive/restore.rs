@@ -30,7 +30,7 @@ use crate::identity::Identity;
 use crate::store::Opening;
 use crate::store::claim::{Wanted, claim};
 use crate::store::open::Store;
-use crate::{DurabilityError, EntryKind, Recoverable};
+use crate::{DurabilityError, EntryKind, Recoverable, Result};
 
 /// Result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl ArchiveRestore {
     /// # Errors
     /// [`DurabilityError::NotInArchive`] if data is missing, or if no result that counted had such an epoch;
     /// [`DurabilityError::Config`] without an archive; [`DurabilityError::Damaged`] for its list; the disk's.
-    pub fn from_archive(archive: &Arc<dyn Disk>, to: Epoch) -> Result<Self, DurabilityError> {
+    pub fn from_archive(archive: &Arc<dyn Disk>, to: Epoch) -> Result<Self> {
         let parent = parent_of(&**archive)?;
         let source = ArchiveSource::open(archive, parent, to)?;
         // The state before the first epoch has no row.
@@ -78,11 +78,7 @@ impl ArchiveRestore {
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for 0.
-    pub fn with_rate_limit(
-        self,
-        bytes_per_second: Option<u64>,
-        clock: Clock,
-    ) -> Result<Self, DurabilityError> {
+    pub fn with_rate_limit(self, bytes_per_second: Option<u64>, clock: Clock) -> Result<Self> {
         if bytes_per_second == Some(0) {
             return Err(DurabilityError::config("a restore that may write 0 bytes a second never ends"));
         }
@@ -103,7 +99,7 @@ impl ArchiveRestore {
         target: &Arc<dyn Disk>,
         verifier: &dyn Recoverable,
         pause: &mut dyn FnMut(&CopyProgress, Duration) -> ControlFlow<()>,
-    ) -> Result<RestoredFromArchive, DurabilityError> {
+    ) -> Result<RestoredFromArchive> {
         let Self { source, parent, mut pace, clock } = self;
         let copy = UnfinishedCopy::Restore { of: parent };
         let Store { disk, mut keeper, mut locks } =
@@ -144,11 +140,11 @@ pub fn restore_from_archive(
     target: &Arc<dyn Disk>,
     to: Epoch,
     verifier: &dyn Recoverable,
-) -> Result<RestoredFromArchive, DurabilityError> {
+) -> Result<RestoredFromArchive> {
     ArchiveRestore::from_archive(archive, to)?.make(target, verifier, &mut |_, _| ControlFlow::Continue(()))
 }
 
-fn parent_of(archive: &dyn Disk) -> Result<Identity, DurabilityError> {
+fn parent_of(archive: &dyn Disk) -> Result<Identity> {
     let place = archive.folder_place("")?;
     let list = ArchiveList::read(archive, "")?;
     let none = || DurabilityError::config(format!("{} is not an archive", place.display()));
@@ -156,7 +152,7 @@ fn parent_of(archive: &dyn Disk) -> Result<Identity, DurabilityError> {
 }
 
 /// Removes the remains of a killed restore from an unfinished database.
-fn remove_remains(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+fn remove_remains(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     assert_eq!(manifest.state, Making::Creating, "I2: nothing in it counts");
     let folder = log_folder(0);
     for file in disk.list(&folder)?.iter().filter(|file| SegmentFile::parse(0, file).is_some()) {

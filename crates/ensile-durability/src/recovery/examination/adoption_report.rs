@@ -15,10 +15,10 @@ use ensile_disk::Disk;
 
 use super::judge::Judge;
 use super::null_states::NullState;
-use crate::DurabilityError;
 use crate::files::manifest::Manifest;
 use crate::store::Adopted;
 use crate::store::adoption::{self as copies, LeftToAdopt};
+use crate::{DurabilityError, Result};
 
 /// Losses that an adoption accepts only on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct AdoptOptions {
 /// files are hard links; [`DurabilityError::WouldLose`] if an unclosed process-safe life has returned more than the
 /// folder proves; [`DurabilityError::Unfinished`]; errors of an open for a damaged manifest and for missing folders.
 /// After an error the folder is unchanged, except that recovered entries stand in the logs, as after an open.
-pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
+pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted> {
     adopt_with(disk, AdoptOptions::default())
 }
 
@@ -47,7 +47,7 @@ pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
 ///
 /// # Errors
 /// As for [`adopt`], without [`DurabilityError::WouldLose`] if `options` accept the loss.
-pub fn adopt_with(disk: &Arc<dyn Disk>, options: AdoptOptions) -> Result<Adopted, DurabilityError> {
+pub fn adopt_with(disk: &Arc<dyn Disk>, options: AdoptOptions) -> Result<Adopted> {
     copies::adopt(disk, |disk, manifest| {
         let left = take(disk, manifest)?;
         match left.not_proven {
@@ -61,7 +61,7 @@ pub fn adopt_with(disk: &Arc<dyn Disk>, options: AdoptOptions) -> Result<Adopted
 }
 
 /// Recovers the entries of a process-safe life that an open would recover, and reports the results without proof.
-fn take(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<LeftToAdopt, DurabilityError> {
+fn take(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<LeftToAdopt> {
     let Some(open) = manifest.generations.last() else { return Ok(LeftToAdopt::default()) };
     // After an adoption the open generation has the original's identity, and its buffers count for nothing.
     if manifest.mapped.is_none() || open.database != manifest.identity {

@@ -20,7 +20,7 @@ use crate::files::picture::blocks_read::{AgeFigures, SectionFigures};
 use crate::files::picture::reader::PictureReader;
 use crate::range::{KeyRange, RangeStart};
 use crate::unproven_tail::NotProven;
-use crate::{DurabilityError, EntryKind, TornTail};
+use crate::{DurabilityError, EntryKind, Result, TornTail};
 
 /// Damaged durable data, or data that claims to be durable and cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Damage {
     }
 
     /// Converts an error that means damage. Returns any other error.
-    pub(in crate::recovery) fn from_error(error: DurabilityError) -> Result<Self, DurabilityError> {
+    pub(in crate::recovery) fn from_error(error: DurabilityError) -> Result<Self> {
         match error {
             DurabilityError::Damaged { file, offset, detail } => {
                 Ok(Self { file, offset, detail, is_refused: false })
@@ -67,7 +67,7 @@ impl Damage {
     }
 
     /// The value of the outcome; `None` for an error that means damage. Returns any other error.
-    pub(super) fn unless<T>(outcome: Result<T, DurabilityError>) -> Result<Option<T>, DurabilityError> {
+    pub(super) fn unless<T>(outcome: Result<T>) -> Result<Option<T>> {
         outcome.map(Some).or_else(|error| Self::from_error(error).map(|_| None))
     }
 }
@@ -470,7 +470,7 @@ impl Examination {
 
 /// Notes damage and unreadable files. Any other error ends the examination.
 impl Findings for Examination {
-    fn record_finding(&mut self, finding: DurabilityError) -> Result<(), DurabilityError> {
+    fn record_finding(&mut self, finding: DurabilityError) -> Result<()> {
         if let DurabilityError::Disk(error) = &finding
             && let DiskError::Io { path, .. } = &**error
         {

@@ -19,7 +19,7 @@ use crate::files::names::LOCK;
 use crate::store::LockMode;
 use crate::store::mark_renewal::{mark_file, renewable_marks};
 use crate::store::open::lock_existing;
-use crate::{DurabilityError, Entry, Recoverable};
+use crate::{DurabilityError, Entry, Recoverable, Result};
 
 /// Reads a whole database folder. The folder may be read-only and may have other readers. Entries that count go to
 /// `target` as in a recovery, even if other data is damaged.
@@ -29,7 +29,7 @@ use crate::{DurabilityError, Entry, Recoverable};
 /// [`DurabilityError::NotADatabase`] without a database; [`DurabilityError::OtherEntries`] if `target` takes another
 /// kind of entries; [`DurabilityError::NotMounted`] or [`DurabilityError::FolderMissing`] if the device of a folder is
 /// missing; the disk's. Damage is no error. [`Examination::unread`] lists unreadable files. A copy can be examined.
-pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
+pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination> {
     let mut refusals = Vec::new();
     let mut note = |why| match why {
         why @ DurabilityError::NotMounted { .. } => Err(why),
@@ -60,7 +60,7 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
 }
 
 /// Remedy for the findings. A mark that a repair writes anew is no obstacle to a cut.
-fn remedy(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<Remedy, DurabilityError> {
+fn remedy(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<Remedy> {
     assert!(!found.is_whole(), "what is whole is left alone");
     let mut marks = Vec::new();
     if let Ok(Some(manifest)) = Manifest::read(disk) {
@@ -93,7 +93,7 @@ pub fn visit_log(
     disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
     visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
-) -> Result<Examination, DurabilityError> {
+) -> Result<Examination> {
     let mut damage = Vec::new();
     let mut note = |why| Damage::from_error(why).map(|found| damage.push(found));
     let _locks = lock_existing(&**disk, LockMode::Exclusive, &mut note)?;
@@ -108,10 +108,7 @@ pub fn visit_log(
 }
 
 /// As [`examine`], for a caller that holds the lock, without a remedy. Also returns the largest epoch in the folder.
-pub(super) fn examine_locked(
-    disk: &Arc<dyn Disk>,
-    target: &dyn Recoverable,
-) -> Result<(Examination, Epoch), DurabilityError> {
+pub(super) fn examine_locked(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<(Examination, Epoch)> {
     let mut judge = Judge::new(disk);
     judge.run_to_end(target)?;
     Ok((judge.found, judge.seen))

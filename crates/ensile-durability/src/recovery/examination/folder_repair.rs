@@ -28,7 +28,7 @@ use crate::store::mark_renewal::{mark_file, renew_marks, renewable_marks};
 use crate::store::open::{guard_disk, lock_existing};
 use crate::store::ownership::expect_manifest;
 use crate::store::{LockMode, Locks};
-use crate::{DurabilityError, Recoverable};
+use crate::{DurabilityError, Recoverable, Result};
 
 /// Bytes that a copy reads and writes at once.
 const COPY_BYTES: usize = 1 << 20;
@@ -38,7 +38,7 @@ const COPY_BYTES: usize = 1 << 20;
 /// # Errors
 /// As for [`super::examine`]; [`DurabilityError::Config`] with the reason if no cut leaves a consistent state;
 /// [`DurabilityError::Damaged`] if the folder is damaged after the repair, or if a log's folder is missing.
-pub fn repair(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Option<Repaired>, DurabilityError> {
+pub fn repair(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Option<Repaired>> {
     repair_with(disk, target, RepairOptions::default())
 }
 
@@ -59,7 +59,7 @@ pub fn repair_with(
     disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
     options: RepairOptions,
-) -> Result<Option<Repaired>, DurabilityError> {
+) -> Result<Option<Repaired>> {
     let mut renewable = Vec::new();
     if let Ok(Some(manifest)) = Manifest::read(&**disk) {
         renewable = renewable_marks(&**disk, &manifest)?;
@@ -93,12 +93,7 @@ pub fn repair_with(
 }
 
 /// Chooses the plan that `options` permit.
-fn plan(
-    disk: &dyn Disk,
-    found: &Examination,
-    seen: Epoch,
-    options: RepairOptions,
-) -> Result<RepairPlan, DurabilityError> {
+fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch, options: RepairOptions) -> Result<RepairPlan> {
     assert!(!found.is_whole(), "what is whole is left alone");
     match repair_plan::plan(disk, found, seen) {
         Ok(_) if options.picture_alone => Err(DurabilityError::config(
@@ -116,7 +111,7 @@ fn plan(
 
 /// Ignores a missing log folder if `options` permit. The folder may be on a device that is not mounted (I2). A folder
 /// that does not prove to be this database's is left alone (I1).
-fn note_missing(options: RepairOptions, why: DurabilityError) -> Result<(), DurabilityError> {
+fn note_missing(options: RepairOptions, why: DurabilityError) -> Result<()> {
     match why {
         DurabilityError::Damaged { file, .. }
             if options.without_missing_folders && logger_of(&file).is_some() =>
@@ -132,7 +127,7 @@ fn note_missing(options: RepairOptions, why: DurabilityError) -> Result<(), Dura
 }
 
 /// Checks that the folder is whole after a repair.
-fn check(left: &Examination, copies: &str) -> Result<(), DurabilityError> {
+fn check(left: &Examination, copies: &str) -> Result<()> {
     if let Some(Unread { path, detail }) = left.unread.first() {
         return Err(DurabilityError::config(format!(
             "{} cannot be read after the cut ({detail}), so it is unknown whether the repair is whole; what was cut is in \
@@ -147,7 +142,7 @@ fn check(left: &Examination, copies: &str) -> Result<(), DurabilityError> {
 }
 
 /// Copies the parts to be cut, and the manifest, into a new folder. Returns the folder's name.
-fn copy_aside(disk: &dyn Disk, loss: &Loss) -> Result<String, DurabilityError> {
+fn copy_aside(disk: &dyn Disk, loss: &Loss) -> Result<String> {
     let mut number = 1;
     while disk.exists(&format!("repaired-{number}"))? {
         number += 1;
@@ -165,7 +160,7 @@ fn copy_aside(disk: &dyn Disk, loss: &Loss) -> Result<String, DurabilityError> {
     Ok(folder)
 }
 
-fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), DurabilityError> {
+fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<()> {
     let (source, copy) = (disk.open_to_read(from)?, disk.create(to)?);
     let (mut bytes, mut written) = (vec![0; COPY_BYTES], 0);
     loop {
@@ -181,7 +176,7 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
 }
 
 /// Makes the cut durable, like a recovery that ends at the cut.
-fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
+fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result<Recovered> {
     let mut keeper = ManifestKeeper::new(disk, expect_manifest(&**disk)?);
     // The archive keeps the given-up entries, so the archive must not continue from there.
     keeper.end_archive();

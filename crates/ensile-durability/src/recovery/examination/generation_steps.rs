@@ -18,7 +18,7 @@ use super::judge::{ExaminedGeneration, Judge, Work};
 use super::null_states::NullState;
 use crate::files::log::file_chain::FileChain;
 use crate::files::names::{SegmentFile, SegmentName};
-use crate::{DurabilityError, Recoverable};
+use crate::{DurabilityError, Recoverable, Result};
 
 impl Judge {
     /// Begins the generation at index `at` of the manifest: queues the work on its files, logs and entries.
@@ -49,11 +49,7 @@ impl Judge {
         assert!(before.is_none(), "one generation is examined behind the other");
     }
 
-    pub(super) fn log_file(
-        &mut self,
-        file: SegmentFile,
-        next: Option<SegmentFile>,
-    ) -> Result<u64, DurabilityError> {
+    pub(super) fn log_file(&mut self, file: SegmentFile, next: Option<SegmentFile>) -> Result<u64> {
         let of = self.under_way().generation.number;
         assert_eq!(file.name.generation, of, "a file of the generation that is examined");
         let until = self.under_way().generation.log_bytes(file.name);
@@ -75,7 +71,7 @@ impl Judge {
         Ok(bytes)
     }
 
-    fn add_log_file(&mut self, chain: &FileChain) -> Result<(), DurabilityError> {
+    fn add_log_file(&mut self, chain: &FileChain) -> Result<()> {
         let SegmentName { generation, logger, .. } = chain.file.name;
         let name = chain.file.to_string();
         let length = self.disk.open_to_read(&name).and_then(|file| file.len());
@@ -93,7 +89,7 @@ impl Judge {
     }
 
     /// Puts a log together. The log gets a chain only if all of its `count` files were read.
-    pub(super) fn log(&mut self, count: usize) -> Result<(), DurabilityError> {
+    pub(super) fn log(&mut self, count: usize) -> Result<()> {
         let files = std::mem::take(&mut self.under_way().files);
         assert!(files.len() <= count, "each file is read once");
         if files.len() < count {
@@ -115,7 +111,7 @@ impl Judge {
     }
 
     /// Decides D of the generation, and cuts its logs into pieces.
-    pub(super) fn verdict(&mut self) -> Result<(), DurabilityError> {
+    pub(super) fn verdict(&mut self) -> Result<()> {
         let ExaminedGeneration { generation, chains, facts, logs, skipped, .. } =
             self.under_way.as_mut().expect("a generation is examined");
         assert!(chains.len() <= generation.logs as usize, "a log has one chain");
@@ -173,7 +169,7 @@ impl Judge {
         piece: &LogPiece,
         passed: Option<Epoch>,
         target: &dyn Recoverable,
-    ) -> Result<u64, DurabilityError> {
+    ) -> Result<u64> {
         let replayed = replay::replay(&*self.disk, piece, &mut self.buffers, target);
         if let Some(counts) = self.found.note(replayed)? {
             let under_way = self.under_way();
@@ -207,7 +203,7 @@ impl Judge {
     }
 
     /// Checks every entry of a piece. Known damage is not reported twice.
-    pub(super) fn check_again(&mut self, piece: &LogPiece) -> Result<u64, DurabilityError> {
+    pub(super) fn check_again(&mut self, piece: &LogPiece) -> Result<u64> {
         let nowhere = NullState(piece.kind);
         match replay::replay(&*self.disk, piece, &mut self.buffers, &nowhere).map_err(Damage::from_error) {
             Ok(_) => {}

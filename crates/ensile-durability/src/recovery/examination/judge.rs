@@ -15,13 +15,13 @@ use super::super::replay::LogPiece;
 use super::super::report::RecoveryReport;
 use super::super::validation::{Findings as _, Inventory};
 use super::facts::{Examination, GenerationFacts};
-use crate::DurabilityError;
 use crate::files::checkpoint::reader::PartReader;
 use crate::files::hint::Hint;
 use crate::files::log::file_chain::FileChain;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::generation::Generation;
 use crate::files::names::SegmentFile;
+use crate::{DurabilityError, Result};
 
 #[derive(Debug)]
 pub(super) enum Work {
@@ -148,7 +148,7 @@ impl Judge {
     }
 
     /// The length in bytes; `None` for an unreadable file, which is noted.
-    pub(super) fn length(&mut self, length: Result<u64, DiskError>) -> Result<Option<u64>, DurabilityError> {
+    pub(super) fn length(&mut self, length: Result<u64, DiskError>) -> Result<Option<u64>> {
         self.found.note(length.map_err(DurabilityError::from))
     }
 }

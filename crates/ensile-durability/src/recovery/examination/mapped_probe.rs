@@ -12,7 +12,6 @@ use super::super::log_files;
 use super::super::mapped_tail::{self, EntriesToTake, JudgedLife};
 use super::super::validation::{self, FirstEnds};
 use super::facts::Damage;
-use crate::DurabilityError;
 use crate::files::log::file_chain::FileChain;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::generation::Generation;
@@ -21,10 +20,11 @@ use crate::store::LockMode;
 use crate::store::open::lock_existing;
 use crate::store::ownership::expect_manifest;
 use crate::unproven_tail::{NotProven, NotProvenReason};
+use crate::{DurabilityError, Result};
 
 /// Results of a process-safe process that a copy of this folder lacks. `None` without such a life, if that life was
 /// closed, or if a process has the database open, whose heap has all results. Damage is no error here.
-pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, DurabilityError> {
+pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>> {
     let names_life = |manifest: &Manifest| manifest.mapped.is_some();
     if !names_life(&expect_manifest(disk)?) {
         return Ok(None);
@@ -57,7 +57,7 @@ fn judge(
     manifest: &Manifest,
     open: &Generation,
     chains: &mut Vec<Chain>,
-) -> Result<Option<Epoch>, DurabilityError> {
+) -> Result<Option<Epoch>> {
     let hint = validation::hint(disk, manifest, &mut FirstEnds)?;
     let checkpoint = manifest.checkpoint.as_ref();
     let covered = checkpoint.map(InstalledCheckpoint::redo_epoch).unwrap_or_default();
@@ -80,7 +80,7 @@ fn entries_to_append(
     open: &Generation,
     chains: &[Chain],
     durable: Epoch,
-) -> Result<Option<mapped_tail::MissingEntries>, DurabilityError> {
+) -> Result<Option<mapped_tail::MissingEntries>> {
     if let mapped_tail::LeftByProcess::UnknownBoot = left {
         return Ok(None);
     }

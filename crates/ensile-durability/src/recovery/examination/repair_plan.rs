@@ -20,7 +20,6 @@ use super::super::mapped_tail::{self, LeftByProcess};
 use super::super::replay_state::Judged;
 use super::super::validation::{self, FirstEnds};
 use super::facts::{Damage, Examination, Loss, Unread};
-use crate::DurabilityError;
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::checkpoint::picture::newer_picture::later_than;
 use crate::files::block::origin::OPENING_BYTES;
@@ -32,6 +31,7 @@ use crate::files::manifest::generation::Generation;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{PartName, SegmentFile, logger_of};
 use crate::store::mapped_buffers::{self, HeldAbove};
+use crate::{DurabilityError, Result};
 
 /// Command with which a user gives up the contents of missing folders.
 pub(super) const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-folders`";
@@ -172,9 +172,9 @@ impl Cutting<'_> {
 
     /// D and the logs of a generation that lacks nothing; `None` if a log must be cut inside its chain. Bytes behind
     /// the ends of the logs' files are ignored. The verdict is the verdict of an open.
-    fn whole(&self, generation: &Generation) -> Result<Option<(Epoch, Vec<Chain>)>, DurabilityError> {
+    fn whole(&self, generation: &Generation) -> Result<Option<(Epoch, Vec<Chain>)>> {
         let checkpoint = self.manifest.checkpoint.as_ref();
-        let judged = || -> Result<_, DurabilityError> {
+        let judged = || -> Result<_> {
             let mut chains = Vec::new();
             for logger in 0..generation.logs {
                 let key = (generation.number, logger);
@@ -201,7 +201,7 @@ impl Cutting<'_> {
     }
 
     /// Puts a log together from the files read by [`read_until`], up to a missing file. `None` if no part is whole.
-    fn cut_chain(&self, generation: &Generation, logger: u32) -> Result<Option<Chain>, DurabilityError> {
+    fn cut_chain(&self, generation: &Generation, logger: u32) -> Result<Option<Chain>> {
         let key = (generation.number, logger);
         let own = self.files.get(&key).map_or(&[][..], Vec::as_slice);
         let mut read = read_until(self.disk, own, generation, self.limits.get(&key))?;
@@ -226,7 +226,7 @@ impl Cutting<'_> {
 
     /// Number of readable entries of a generation above `durable` that may have counted. A straddling piece counts
     /// whole.
-    fn entries_above(&self, generation: &Generation, durable: Epoch) -> Result<u64, DurabilityError> {
+    fn entries_above(&self, generation: &Generation, durable: Epoch) -> Result<u64> {
         let (counted, mut entries) = (generation.durable.unwrap_or(Epoch::MAX), 0);
         for file in self.files_of(generation) {
             let Some(chain) = Damage::unless(FileChain::read(self.disk, *file, None))? else { continue };
@@ -238,7 +238,7 @@ impl Cutting<'_> {
 
     /// Entries that a dead process-safe process left above `durable`, in this boot. An open would take the entries, or
     /// refuse damaged buffers; a cut gives the entries up. `None` if an open would look for no such entries.
-    fn left_by_process(&self, durable: Epoch) -> Result<Option<LeftAbove>, DurabilityError> {
+    fn left_by_process(&self, durable: Epoch) -> Result<Option<LeftAbove>> {
         let Some(open) = self.manifest.generations.last() else { return Ok(None) };
         match mapped_tail::find(self.disk, self.manifest, open)? {
             LeftByProcess::Here(_) => {}
@@ -261,7 +261,7 @@ impl Cutting<'_> {
     }
 
     /// True if a file of this generation's logs has another salt than the manifest's, and no file has that salt.
-    fn is_strange(&self, generation: &Generation) -> Result<bool, DurabilityError> {
+    fn is_strange(&self, generation: &Generation) -> Result<bool> {
         let (mut own, mut strange) = (false, false);
         for file in self.files_of(generation) {
             let read = Damage::unless(FileChain::read(self.disk, *file, None))?;
@@ -273,7 +273,7 @@ impl Cutting<'_> {
     }
 
     /// Offsets at which the files of damaged logs are cut: the end of the chain in each file.
-    fn cuts_of(&self, chains: &[Chain]) -> Result<Vec<(SegmentFile, u64)>, DurabilityError> {
+    fn cuts_of(&self, chains: &[Chain]) -> Result<Vec<(SegmentFile, u64)>> {
         let mut cuts = Vec::new();
         for chain in chains.iter().filter(|chain| self.limits.contains_key(&(chain.generation, chain.logger)))
         {
@@ -349,7 +349,7 @@ impl Cutting<'_> {
     }
 
     /// Plans this cut: the kept generations, the cut and dropped files, and the loss.
-    fn plan(&self, cut: RepairCut, found: &Examination, seen: Epoch) -> Result<RepairPlan, DurabilityError> {
+    fn plan(&self, cut: RepairCut, found: &Examination, seen: Epoch) -> Result<RepairPlan> {
         let RepairCut { index, durable, chains, is_lossless, cuts } = cut;
         let (before, rest) = self.manifest.generations.split_at(index);
         let (generation, later) = rest.split_first().expect("it stands at its index");
@@ -443,7 +443,7 @@ fn read_until(
     files: &[SegmentFile],
     generation: &Generation,
     limits: Option<&BTreeMap<SegmentFile, u64>>,
-) -> Result<Vec<FileChain>, DurabilityError> {
+) -> Result<Vec<FileChain>> {
     assert!(files.windows(2).all(|pair| pair[0].name < pair[1].name), "of one log, in order");
     let mut read = Vec::new();
     for (index, file) in files.iter().enumerate() {

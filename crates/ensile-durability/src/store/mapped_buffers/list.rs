@@ -15,7 +15,7 @@ use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, DiskError, MappedWords};
 
 use super::{BufferOwner, MappedKind, damaged_file_error, make};
-use crate::DurabilityError;
+use crate::Result;
 use crate::buffers::FRONT_BYTES;
 
 const WORD_BYTES: usize = size_of::<u64>();
@@ -131,7 +131,7 @@ pub(super) struct Listed {
 
 impl Listed {
     /// Reads the list from this file. The caller has checked the owner of the file.
-    pub(super) fn read(disk: &dyn Disk, path: &str) -> Result<Self, DurabilityError> {
+    pub(super) fn read(disk: &dyn Disk, path: &str) -> Result<Self> {
         let mut bytes = vec![0; LIST_BYTES];
         if disk.open_to_read(path)?.read_at(&mut bytes, 0)? < bytes.len() {
             return Err(damaged_file_error(path, 0, "the list was cut"));
