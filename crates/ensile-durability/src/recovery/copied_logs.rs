@@ -79,8 +79,7 @@ pub(crate) fn look(
     let removed_behind = before.map_or_else(BTreeMap::new, |before| before.removed_behind.clone());
     let shown_first = before.map_or_else(|| durable_lower_bound(&chains, hinted), |before| before.shown);
     // Such a log ends at its last file, and the files behind were removed.
-    let is_closed_early =
-        |chain: &&Chain| removed_behind.get(&chain.logger) == Some(&LogPlace::end_of(chain));
+    let is_closed_early = |log: &&Chain| removed_behind.get(&log.logger) == Some(&LogPlace::end_of(log));
     let early = chains.iter().filter(is_closed_early).map(|chain| chain.mark);
     let shown = early.fold(shown_first, Epoch::min);
     assert!(shown == shown_first || !removed_behind.is_empty(), "N20: only a log that ends early lowers S");

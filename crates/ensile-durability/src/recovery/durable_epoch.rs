@@ -125,15 +125,11 @@ pub(super) fn proven_durable_epoch(generation: &Generation, chains: &[Chain], hi
 }
 
 /// Checks D against an installed checkpoint. A checkpoint was installed once every log had a synced mark of the
-/// smallest durable epoch in the checkpoint's line (K1): a log that is whole for less has lost marks. `share` is the
+/// smallest durable epoch in the checkpoint's line (K1): a log that is whole for less has lost marks. `own` is the
 /// checkpoint's share that was written while this generation was open.
-pub(super) fn check_checkpoint_durable(
-    share: &CheckpointShare,
-    durable: Epoch,
-    chains: &[Chain],
-) -> Result<()> {
-    let Some(shortest) = chains.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
-    let CheckpointShare { number, durable_min } = *share;
+pub(super) fn check_checkpoint_durable(own: &CheckpointShare, durable: Epoch, logs: &[Chain]) -> Result<()> {
+    let Some(shortest) = logs.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
+    let CheckpointShare { number, durable_min } = *own;
     if durable >= durable_min {
         return Ok(());
     }

@@ -173,10 +173,7 @@ fn choose(bytes: &[u64]) -> Option<usize> {
         bytes[*at] <= GROWTH * younger.max(SMALL_BYTES)
     };
     let from = (start..bytes.len() - 1).find(joins);
-    assert!(
-        from.is_none_or(|from| bytes[from..].iter().sum::<u64>() <= MERGED_LOG_BYTES_MAX),
-        "one merged file"
-    );
+    assert!(from.is_none_or(|from| bytes[from..].iter().sum::<u64>() <= MERGED_LOG_BYTES_MAX), "one file");
     from
 }
 

@@ -130,12 +130,8 @@ fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<()> 
 }
 
 /// Checks that files of unfinished merges, which are removed and made again, prove to be this database's (I1).
-pub(super) fn check_unfinished(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    unfinished: &[SegmentFile],
-) -> Result<()> {
-    for file in unfinished.iter().map(SegmentFile::to_string) {
+pub(super) fn check_unfinished(disk: &dyn Disk, manifest: &Manifest, files: &[SegmentFile]) -> Result<()> {
+    for file in files.iter().map(SegmentFile::to_string) {
         if !proves_ours(disk, manifest, &file)? {
             let detail = "its first block cannot be read, so it is unknown whose it is: move it away";
             return Err(DurabilityError::damaged_file(&file, 0, detail));

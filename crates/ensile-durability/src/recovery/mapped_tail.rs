@@ -420,11 +420,7 @@ impl GrownEnd<'_> {
 }
 
 /// Reads the grown last file of a log again. `files` are the files of the log as they were read before.
-pub(super) fn read_again(
-    disk: &dyn Disk,
-    chain: &Chain,
-    mut files: Vec<FileChain>,
-) -> Result<Vec<FileChain>> {
+pub(super) fn reread(disk: &dyn Disk, chain: &Chain, mut files: Vec<FileChain>) -> Result<Vec<FileChain>> {
     let last =
         files.iter().position(|file| file.file == chain.end.file).expect("a log ends in one of its files");
     let next = files.get(last + 1).map(|next| next.file);

@@ -135,7 +135,7 @@ impl UnlistedFiles<'_> {
             return Ok(Some(format!("ARCHIVE does not say where generation {} ended", generation.number)));
         };
         if chain.opening.is_none() {
-            let is_behind = self.ends_before(generation, chain.file.name, durable)?;
+            let is_behind = self.ends_before(generation, chain.file.name)?;
             return Ok((!is_behind).then(|| "a file of its log was there, with its first block".to_owned()));
         }
         let next = SegmentName { number: number + 1, ..chain.file.name };
@@ -166,12 +166,8 @@ impl UnlistedFiles<'_> {
     }
 
     /// True if every entry of the log that counts stands in files before this file, here or in the archive.
-    fn ends_before(
-        &self,
-        generation: &Generation,
-        name: SegmentName,
-        durable: Epoch,
-    ) -> Result<bool, Unreadable> {
+    fn ends_before(&self, generation: &Generation, name: SegmentName) -> Result<bool, Unreadable> {
+        let durable = generation.durable.unwrap_or_default();
         assert!(durable.next() >= generation.first, "L4: a generation ends behind its beginning");
         let is_before = |other: &SegmentName| {
             (other.generation, other.logger) == (name.generation, name.logger) && other.number < name.number

@@ -202,7 +202,7 @@ impl Recovery {
         self.report.taken_entries = missing.entries();
         missing.write(&*disk, &chains)?;
         let grown = chains.iter().zip(logs);
-        let logs = grown.map(|(chain, files)| mapped_tail::read_again(&*disk, chain, files));
+        let logs = grown.map(|(chain, files)| mapped_tail::reread(&*disk, chain, files));
         let (chains, verdict) = self.judge(generation, logs.collect::<Result<_, _>>()?, hint)?;
         assert_eq!(verdict.durable, high, "B5: D covers all that counts");
         Ok((chains, verdict))

@@ -82,10 +82,7 @@ impl Reserve {
         let file = self.disk.create(&name)?;
         file.write_at(&vec![0; bytes as usize], 0)?;
         file.sync_all()?;
-        debug_assert!(
-            file.len().ok().is_none_or(|length| length <= RESERVE_BYTES),
-            "{bytes} bytes for a close"
-        );
+        debug_assert!(file.len().ok().is_none_or(|length| length <= RESERVE_BYTES), "{bytes} for a close");
         self.disk.sync_folder(folder)?;
         Ok(true)
     }

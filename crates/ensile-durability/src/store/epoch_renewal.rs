@@ -67,13 +67,9 @@ impl OpenStore {
         end
     }
 
-    /// Reserves the epochs up to `due` for a close, and lets it use them, unless `has_ended` says that it has ended.
-    pub(crate) fn reserve_for_close(
-        &self,
-        due: Epoch,
-        has_ended: impl Fn() -> bool,
-    ) -> Result<(), DiskError> {
-        if let Some(due) = self.write_reserved(due, has_ended)? {
+    /// Reserves the epochs up to `to` for a close, and lets it use them, unless `has_ended` says that it has ended.
+    pub(crate) fn reserve_for_close(&self, to: Epoch, has_ended: impl Fn() -> bool) -> Result<(), DiskError> {
+        if let Some(due) = self.write_reserved(to, has_ended)? {
             let mut reserved_epochs = self.reserved_epochs.lock();
             reserved_epochs.record_renewal(due);
             let end = reserved_epochs.use_kept_epochs();

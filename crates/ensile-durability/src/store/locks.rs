@@ -61,10 +61,7 @@ impl Locks {
     pub(crate) fn add_folder(&mut self, disk: &dyn Disk, name: &str) -> Result<()> {
         match lock_folder(disk, name, self.mode)? {
             Some(lock) => {
-                debug_assert!(
-                    self.folders.iter().all(|(other, _)| other != name),
-                    "I3: {name} is locked once"
-                );
+                debug_assert!(self.folders.iter().all(|(other, _)| other != name), "I3: {name} locked once");
                 self.folders.push((name.to_owned(), lock));
             }
             None if self.mode == LockMode::Exclusive => {
@@ -76,12 +73,8 @@ impl Locks {
     }
 
     pub(crate) fn extend(&mut self, others: Self) {
-        debug_assert!(
-            others.folders.iter().all(|(name, _)| !name.is_empty()),
-            "I3: the main folder is locked once"
-        );
-        let count =
-            |locks: &Self| locks.folders.len() + locks.files.len() + usize::from(locks.file.is_some());
+        debug_assert!(others.folders.iter().all(|(name, _)| !name.is_empty()), "I3: one main folder");
+        let count = |all: &Self| all.folders.len() + all.files.len() + usize::from(all.file.is_some());
         let held = count(self) + count(&others);
         self.folders.extend(others.folders);
         self.files.extend(others.files);

@@ -330,10 +330,7 @@ impl LeftBuffers {
             check_unlisted(disk, &owner, Some(owner.boot), |number| listed.has(number))?;
         }
         debug_assert!(found.buffers.len() <= found.written.len(), "B4: a listed buffer is read once");
-        debug_assert!(
-            found.buffers.is_sorted_by_key(|left| (left.name.logger, left.name.number)),
-            "B4: in order"
-        );
+        debug_assert!(found.buffers.is_sorted_by_key(|left| left.name), "B4: in order");
         Ok(found)
     }
 

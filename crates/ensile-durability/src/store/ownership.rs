@@ -264,10 +264,9 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>> {
     };
     // Snapshots, waste bins and similar folders have names that begin with a dot.
     let is_systems = |name: &str| name == LOST_AND_FOUND || name.starts_with('.');
-    let is_other_folder = |name: &&str| !is_own_folder(name) && !is_systems(name);
+    let is_foreign = |name: &&str| !is_own_folder(name) && !is_systems(name);
     let others = files.iter().map(String::as_str).filter(is_other);
-    let others: Vec<&str> =
-        others.chain(folders.iter().map(String::as_str).filter(is_other_folder)).collect();
+    let others: Vec<&str> = others.chain(folders.iter().map(String::as_str).filter(is_foreign)).collect();
     if others.is_empty() {
         return Ok(None);
     }

@@ -101,7 +101,7 @@ impl Checkpoints {
         let base = start.reopen(store, database, &config)?;
         let pictures = PictureKeeper::new(origin, config.checkpointers, &page_files, next_page, base)?;
         let goes_on = pictures.pages_to_write() == WantedPages::Changed;
-        let terms = terms_of(&config, log, database, generation, goes_on);
+        let terms = terms(&config, log, database, generation, goes_on);
         let opened = OpenFigures { now_nanos: store.clock().nanos(), replayed_bytes: store.replayed_bytes() };
         let outlook = outlook_of(&**store.disk(), database, &config, measured, opened);
         let rules = rules_of(&config, is_without_log);
@@ -129,13 +129,7 @@ impl Checkpoints {
 
 /// Returns the settings that are fixed while `database` is open, with open generation `generation`. `goes_on`: the
 /// first picture keeps pages of the installed picture.
-fn terms_of(
-    config: &CheckpointConfig,
-    log: &Log,
-    database: Identity,
-    generation: u64,
-    goes_on: bool,
-) -> Terms {
+fn terms(config: &CheckpointConfig, log: &Log, database: Identity, generation: u64, goes_on: bool) -> Terms {
     Terms {
         strategy: config.strategy,
         ranges: config.ranges as u32,

@@ -242,17 +242,12 @@ impl Checkpoints {
     }
 
     /// Begins this checkpointer's part, and sets `part`. If the files cannot be made, the attempt fails.
-    fn begin_part(
-        &self,
-        checkpointer: usize,
-        task: PartTask,
-        part: &mut Option<PartUnderWay>,
-    ) -> CheckpointStep {
-        assert!(part.is_none(), "a checkpointer has one part at a time");
+    fn begin_part(&self, number: usize, task: PartTask, part: &mut Option<PartUnderWay>) -> CheckpointStep {
+        assert!(part.is_none(), "a number has one part at a time");
         assert!(task.low < self.epochs.now(), "K1, N2: the walk begins behind e_l");
         let begun = match task.pages {
-            Some(attempt) => self.begin_pages(checkpointer, task, attempt),
-            None => self.begin_walk(checkpointer, task),
+            Some(attempt) => self.begin_pages(number, task, attempt),
+            None => self.begin_walk(number, task),
         };
         match begun {
             Ok(begun) => *part = Some(begun),

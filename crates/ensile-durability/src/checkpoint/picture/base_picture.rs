@@ -40,7 +40,7 @@ pub(super) struct KnownPicture {
 
 /// The installed picture of an earlier process, with the files opened for writing.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct ReopenedPicture {
+pub(crate) struct ReopenedPicture {
     pub(super) picture: KnownPicture,
     /// File by checkpointer, if there is a file.
     pub(super) files: Vec<Option<Arc<PageFile>>>,
@@ -51,7 +51,7 @@ pub(in crate::checkpoint) struct ReopenedPicture {
 impl ReopenedPicture {
     /// Opens the files of the loaded picture in the folders of the checkpointers of database `identity`. `None` if the
     /// picture belongs to another database, of which this database is a copy. `is_leased`: a reader may hold a lease.
-    pub(in crate::checkpoint) fn open(
+    pub(crate) fn open(
         disk: &dyn Disk,
         loaded: LoadedPicture,
         identity: Identity,

@@ -27,8 +27,8 @@ use crate::files::picture::root::{RemovesPlace, TailPlace};
 use crate::recoverable::EntryKind;
 
 #[derive(Debug)]
-pub(in crate::checkpoint) struct PicturePartWriter {
-    pub(in crate::checkpoint) slices: PartSlices,
+pub(crate) struct PicturePartWriter {
+    pub(crate) slices: PartSlices,
     attempt: PictureAttempt,
     kind: EntryKind,
     page: PageContents,
@@ -46,23 +46,23 @@ pub(in crate::checkpoint) struct PicturePartWriter {
 
 /// Results of one checkpointer's part of a picture.
 #[derive(Debug, Default)]
-pub(in crate::checkpoint) struct PagesWritten {
-    pub(in crate::checkpoint) taken: Vec<TakenRange>,
-    pub(in crate::checkpoint) removes: Vec<RemovesPlace>,
-    pub(in crate::checkpoint) tails: Vec<TailPlace>,
+pub(crate) struct PagesWritten {
+    pub(crate) taken: Vec<TakenRange>,
+    pub(crate) removes: Vec<RemovesPlace>,
+    pub(crate) tails: Vec<TailPlace>,
     /// Number of all entries, and of the displaced versions among them.
-    pub(in crate::checkpoint) entries: u64,
-    pub(in crate::checkpoint) displaced: u64,
+    pub(crate) entries: u64,
+    pub(crate) displaced: u64,
     /// Bytes of the tails' blocks, with headers and padding.
-    pub(in crate::checkpoint) tail_bytes: u64,
-    pub(in crate::checkpoint) bytes: u64,
+    pub(crate) tail_bytes: u64,
+    pub(crate) bytes: u64,
     /// The written extents, which are free again if the attempt fails.
-    pub(in crate::checkpoint) held: Vec<HeldExtents>,
+    pub(crate) held: Vec<HeldExtents>,
 }
 
 impl PicturePartWriter {
     /// Begins a part with these slices. `writer` syncs its blocks once at least `sync_bytes` are unsynced.
-    pub(in crate::checkpoint) fn new(
+    pub(crate) fn new(
         slices: PartSlices,
         attempt: PictureAttempt,
         kind: EntryKind,
@@ -87,14 +87,14 @@ impl PicturePartWriter {
 
     /// Takes one page and writes the page, or a block of versions that commits have left. Without bandwidth it only
     /// writes versions, once the versions fill a block or no page follows; `None` if the step wrote nothing.
-    pub(in crate::checkpoint) fn step(
+    pub(crate) fn step(
         &mut self,
         pages: &dyn Pages,
         keeper: &PictureKeeper,
         has_bandwidth: bool,
     ) -> Result<Option<PartStep>, String> {
         if self.may_be_displaced || !has_bandwidth {
-            let displaced = self.step_displaced(pages, keeper)?;
+            let displaced = self.step_beside(pages, keeper)?;
             if displaced.is_some() {
                 return Ok(displaced);
             }
@@ -108,11 +108,7 @@ impl PicturePartWriter {
     }
 
     /// Takes the versions beside the pages. Writes a block if the block is full or no page follows.
-    fn step_displaced(
-        &mut self,
-        pages: &dyn Pages,
-        keeper: &PictureKeeper,
-    ) -> Result<Option<PartStep>, String> {
+    fn step_beside(&mut self, pages: &dyn Pages, keeper: &PictureKeeper) -> Result<Option<PartStep>, String> {
         let freeze = self.freeze();
         let is_full = loop {
             let before = self.block.entries();
@@ -205,12 +201,12 @@ impl PicturePartWriter {
     }
 
     /// Asks the medium to begin writing the bytes written so far, if there are at least `at_once` of them.
-    pub(in crate::checkpoint) fn write_behind(&self, at_once: u64) {
+    pub(crate) fn write_behind(&self, at_once: u64) {
         self.writer.write_behind(at_once);
     }
 
     /// Ends the part: all written blocks survive a crash.
-    pub(in crate::checkpoint) fn end(mut self) -> Result<PagesWritten, String> {
+    pub(crate) fn end(mut self) -> Result<PagesWritten, String> {
         assert!(self.slices.are_through(), "N17: every slice is taken as a whole");
         assert!(!self.may_be_displaced, "N9: what was displaced is written behind the last page");
         assert_eq!(self.block.entries(), 0, "N9: and what waited for a tail");

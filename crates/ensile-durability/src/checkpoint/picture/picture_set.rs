@@ -42,11 +42,11 @@ use crate::recoverable::EntryKind;
 use crate::{DurabilityError, Result};
 
 #[derive(Clone, Copy, Debug)]
-pub(in crate::checkpoint) struct PagesOrigin {
-    pub(in crate::checkpoint) identity: Identity,
-    pub(in crate::checkpoint) entries: EntryKind,
+pub(crate) struct PagesOrigin {
+    pub(crate) identity: Identity,
+    pub(crate) entries: EntryKind,
     /// Number of the open generation.
-    pub(in crate::checkpoint) generation: u64,
+    pub(crate) generation: u64,
 }
 
 #[derive(Debug)]
@@ -68,17 +68,17 @@ struct ClosedUnderWay {
 
 /// Figures of a whole and synced picture, for the manifest and a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::checkpoint) struct ClosedPicture {
+pub(crate) struct ClosedPicture {
     /// Number of entries in everything that the root reaches.
-    pub(in crate::checkpoint) entries: u64,
-    pub(in crate::checkpoint) bytes: u64,
-    pub(in crate::checkpoint) pages: u64,
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    pub(crate) pages: u64,
     /// Number of pages that this attempt wrote, and bytes of all extents that this attempt wrote.
-    pub(in crate::checkpoint) pages_written: u64,
-    pub(in crate::checkpoint) bytes_written: u64,
-    pub(in crate::checkpoint) next_page: u64,
-    pub(in crate::checkpoint) root: ExtentPlace,
-    pub(in crate::checkpoint) files: Vec<ListedPageFile>,
+    pub(crate) pages_written: u64,
+    pub(crate) bytes_written: u64,
+    pub(crate) next_page: u64,
+    pub(crate) root: ExtentPlace,
+    pub(crate) files: Vec<ListedPageFile>,
 }
 
 #[derive(Debug)]
@@ -97,7 +97,7 @@ struct KeptPictures {
 }
 
 #[derive(Debug)]
-pub(in crate::checkpoint) struct PictureKeeper {
+pub(crate) struct PictureKeeper {
     origin: PagesOrigin,
     /// Number of the first page file of this process.
     first_file: u64,
@@ -111,7 +111,7 @@ impl PictureKeeper {
     /// Creates the keeper of a database with `checkpointers` checkpointers. `there` lists the page files in the
     /// checkpointers' folders, including those of the installed picture. `next_page` is above the number of every page.
     /// `installed` is the base of the next picture, if given.
-    pub(in crate::checkpoint) fn new(
+    pub(crate) fn new(
         origin: PagesOrigin,
         checkpointers: usize,
         there: &[PageFileName],
@@ -135,18 +135,18 @@ impl PictureKeeper {
     }
 
     /// True if this process made the file.
-    pub(in crate::checkpoint) fn is_own(&self, file: PageFileName) -> bool {
+    pub(crate) fn is_own(&self, file: PageFileName) -> bool {
         file.number >= self.first_file
     }
 
-    pub(in crate::checkpoint) fn pages_to_write(&self) -> WantedPages {
+    pub(crate) fn pages_to_write(&self) -> WantedPages {
         let kept = self.kept.lock();
         let is_kept = kept.base.as_ref().is_some_and(|base| base.may_be_kept);
         if is_kept { WantedPages::Changed } else { WantedPages::All }
     }
 
     /// Begins this picture: parts may be written from now on.
-    pub(in crate::checkpoint) fn begin(&self, stamp: PictureStamp) {
+    pub(crate) fn begin(&self, stamp: PictureStamp) {
         let mut kept = self.kept.lock();
         let (written, removes, closed) = (PagesWritten::default(), 0, None);
         assert!(stamp.checkpoint > 0 && stamp.generation == self.origin.generation);
@@ -155,7 +155,7 @@ impl PictureKeeper {
     }
 
     /// The stamp of the picture under way, and the page file of this checkpointer, made if there is none yet.
-    pub(in crate::checkpoint) fn open_page_file(
+    pub(crate) fn open_page_file(
         &self,
         disk: &dyn Disk,
         checkpointer: usize,
@@ -182,7 +182,7 @@ impl PictureKeeper {
     }
 
     /// The number of the page with this range: as in the picture before, or a number that no page ever had.
-    pub(in crate::checkpoint) fn number_of(&self, from: &PageBound, to: Option<&[u8]>) -> u64 {
+    pub(crate) fn number_of(&self, from: &PageBound, to: Option<&[u8]>) -> u64 {
         let mut kept = self.kept.lock();
         debug_assert!(kept.under_way.as_ref().is_some_and(|picture| picture.closed.is_none()));
         let same = kept.base.as_ref().and_then(|base| base.directory.number_of(from, to));
@@ -193,7 +193,7 @@ impl PictureKeeper {
     }
 
     /// The number of the next block of pending removes, or of the next tail.
-    pub(in crate::checkpoint) fn next_removes(&self) -> u64 {
+    pub(crate) fn next_removes(&self) -> u64 {
         let mut kept = self.kept.lock();
         let under_way = kept.under_way.as_mut().expect("it was begun");
         assert!(under_way.closed.is_none(), "N12: its root lists every block");
@@ -202,7 +202,7 @@ impl PictureKeeper {
     }
 
     /// Adds the part that a checkpointer has written and synced.
-    pub(in crate::checkpoint) fn part_written(&self, part: PagesWritten) {
+    pub(crate) fn part_written(&self, part: PagesWritten) {
         let mut kept = self.kept.lock();
         assert_eq!(part.entries > 0, part.bytes > 0, "entries stand in blocks");
         let all = &mut kept.under_way.as_mut().expect("it was begun").written;
@@ -217,7 +217,7 @@ impl PictureKeeper {
     }
 
     /// Writes and syncs the directory and the root behind the parts. After an error, the caller abandons the attempt.
-    pub(in crate::checkpoint) fn close(&self) -> Result<ClosedPicture, String> {
+    pub(crate) fn close(&self) -> Result<ClosedPicture, String> {
         let (mut under_way, base, files, next_page) = {
             let mut kept = self.kept.lock();
             let files: Option<Vec<Arc<PageFile>>> = kept.files.iter().cloned().collect();
@@ -280,7 +280,7 @@ impl PictureKeeper {
     }
 
     /// Makes the picture the base of the next picture. The manifest that names the picture is durable.
-    pub(in crate::checkpoint) fn promote_to_base(&self) {
+    pub(crate) fn promote_to_base(&self) {
         let mut kept = self.kept.lock();
         assert!(kept.files.iter().all(Option::is_some), "the manifest names a file of each checkpointer");
         let UnfinishedPicture { written, closed, .. } = kept.under_way.take().expect("it was closed");
@@ -292,7 +292,7 @@ impl PictureKeeper {
 
     /// Frees the extents of a failed attempt. Files that the installed picture does not have are given up, because the
     /// files are removed. Errors: an error of the disk: a file stays longer than needed.
-    pub(in crate::checkpoint) fn abandon(&self) -> Result<(), DiskError> {
+    pub(crate) fn abandon(&self) -> Result<(), DiskError> {
         let files = {
             let mut kept = self.kept.lock();
             kept.under_way = None;
@@ -309,7 +309,7 @@ impl PictureKeeper {
 
     /// Frees the extents that no installed picture reaches any more, without a lease. After an error, a file stays
     /// longer.
-    pub(in crate::checkpoint) fn release(&self) -> Result<(), DiskError> {
+    pub(crate) fn release(&self) -> Result<(), DiskError> {
         let files = {
             let mut kept = self.kept.lock();
             assert!(kept.unreached.is_empty() || kept.base.is_some(), "N12: an installed picture dropped it");
@@ -324,7 +324,7 @@ impl PictureKeeper {
     }
 
     /// Bytes of all page files that this process writes to, up to the last used units, and the free bytes among them.
-    pub(in crate::checkpoint) fn figures(&self) -> (u64, u64) {
+    pub(crate) fn figures(&self) -> (u64, u64) {
         let files = self.kept.lock().files.clone();
         let figures = files.iter().flatten().map(|file| file.figures());
         let (units, free) = figures.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));

@@ -79,12 +79,8 @@ impl Attempt {
     }
 
     /// Returns the manifest's entry for an attempt whose parts are all written, after the installed checkpoint
-    /// `before`.
-    pub(super) fn to_install(
-        &self,
-        before: Option<&InstalledCheckpoint>,
-        terms: &Terms,
-    ) -> InstalledCheckpoint {
+    /// `old`.
+    pub(super) fn to_install(&self, old: Option<&InstalledCheckpoint>, terms: &Terms) -> InstalledCheckpoint {
         assert!(self.parts.are_finished(), "K1: every part is written");
         let Self { turn, epochs, parts, .. } = self;
         if epochs.is_closed_apart() {
@@ -95,7 +91,7 @@ impl Attempt {
             return InstalledCheckpoint::Fuzzy(walked(0));
         }
         let walked = (0..turn.sets).map(walked).collect();
-        InstalledCheckpoint::Cycling(after_turn(before, &turn.taken, &turn.starts, walked))
+        InstalledCheckpoint::Cycling(after_turn(old, &turn.taken, &turn.starts, walked))
     }
 
     /// Report of the attempt. `installed` is the attempt's checkpoint in the manifest.

@@ -31,7 +31,7 @@ use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::{DurabilityError, Health, Result};
 
 /// Reason for refusing a checkpoint after the close.
-pub(in crate::checkpoint) const CLOSED: &str = "the database was closed";
+pub(crate) const CLOSED: &str = "the database was closed";
 
 /// Pause between two attempts to make a missing reserve.
 const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
@@ -69,7 +69,7 @@ impl Upkeep {
 
 /// Checkpoints of an open database. At most one checkpoint is under way, and at most one is installed.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct CheckpointStateMachine {
+pub(crate) struct CheckpointStateMachine {
     terms: Terms,
     stage: Stage,
     attempt: Option<Attempt>,
@@ -88,7 +88,7 @@ pub(in crate::checkpoint) struct CheckpointStateMachine {
 impl CheckpointStateMachine {
     /// Creates the state machine of a database. `opened` has the figures of the open. Every existing checkpoint has a
     /// smaller number than `number`. `outlook` predicts recoveries.
-    pub(in crate::checkpoint) fn new(
+    pub(crate) fn new(
         terms: Terms,
         rules: Rules,
         installed: Option<InstalledCheckpoint>,
@@ -116,29 +116,29 @@ impl CheckpointStateMachine {
     }
 
     /// Returns the ticket of the next checkpoint: see [`Callers::demand`].
-    pub(in crate::checkpoint) fn demand(&mut self) -> (Arc<Ticket>, Answers) {
+    pub(crate) fn demand(&mut self) -> (Arc<Ticket>, Answers) {
         self.callers.demand()
     }
 
     /// Epoch whose synced mark the checkpoint awaits in every log (K1). `None` if the checkpoint awaits no marks.
-    pub(in crate::checkpoint) fn awaited_marks(&self) -> Option<Epoch> {
+    pub(crate) fn awaited_marks(&self) -> Option<Epoch> {
         self.attempt.as_ref().filter(|_| self.stage == Stage::Walked)?.epochs.durable_min()
     }
 
     /// Replaces the rules: see [`CheckpointSchedule::set_rules`].
-    pub(in crate::checkpoint) fn set_rules(&mut self, rules: Rules, seen: &Circumstances) {
+    pub(crate) fn set_rules(&mut self, rules: Rules, seen: &Circumstances) {
         self.schedule.set_rules(rules, seen);
     }
 
     /// Checks that a checkpoint can keep this target for the recovery time. Errors: [`DurabilityError::Config`]: the
     /// load and the fixed costs of a recovery alone take at least as long as the target.
-    pub(in crate::checkpoint) fn check_target(&self, target: Option<Duration>) -> Result<()> {
+    pub(crate) fn check_target(&self, target: Option<Duration>) -> Result<()> {
         let refusal = self.forecast(self.schedule.logged_work().bytes, target).refusal();
         refusal.map_or(Ok(()), |why| Err(DurabilityError::config(why)))
     }
 
     /// Measured time of applying the logged entries: see [`CheckpointSchedule::applied_nanos`].
-    pub(in crate::checkpoint) fn applied_nanos(&self) -> Option<u64> {
+    pub(crate) fn applied_nanos(&self) -> Option<u64> {
         self.schedule.applied_nanos()
     }
 
@@ -148,7 +148,7 @@ impl CheckpointStateMachine {
     }
 
     /// Decides the next action of a checkpointer that has no part.
-    pub(in crate::checkpoint) fn decide(&mut self, checkpointer: usize, seen: &Circumstances) -> Action {
+    pub(crate) fn decide(&mut self, checkpointer: usize, seen: &Circumstances) -> Action {
         assert!(checkpointer < self.terms.checkpointers, "there is no such checkpointer");
         self.schedule.observe(seen);
         match &seen.health {
@@ -284,12 +284,7 @@ impl CheckpointStateMachine {
     }
 
     /// Begins an attempt that has room on the disks, and opens the walk. Returns false if the checkpoints have ended.
-    pub(in crate::checkpoint) fn begin(
-        &mut self,
-        disk_space: DiskSpace,
-        salt: Salt,
-        seen: &Circumstances,
-    ) -> bool {
+    pub(crate) fn begin(&mut self, disk_space: DiskSpace, salt: Salt, seen: &Circumstances) -> bool {
         if !self.is_at(Duty::LookForRoom) {
             return false;
         }
@@ -317,32 +312,28 @@ impl CheckpointStateMachine {
     }
 
     /// Attempt with published pages, until the pages are ended.
-    pub(in crate::checkpoint) fn open_pages(&self) -> Option<PictureAttempt> {
+    pub(crate) fn open_pages(&self) -> Option<PictureAttempt> {
         debug_assert!(self.pages.is_none() || self.terms.strategy == Strategy::Pictures);
         self.pages
     }
 
     /// Attempt that published pages for the picture under way, even after the pages are ended.
-    pub(in crate::checkpoint) fn published_attempt(&self) -> Option<PictureAttempt> {
+    pub(crate) fn published_attempt(&self) -> Option<PictureAttempt> {
         self.attempt.as_ref()?.pages
     }
 
     /// Returns the attempt whose pages the caller now ends (N13), once, when no checkpointer is to take more pages.
-    pub(in crate::checkpoint) fn take_pages_to_end(&mut self) -> Option<PictureAttempt> {
+    pub(crate) fn take_pages_to_end(&mut self) -> Option<PictureAttempt> {
         if self.stage.needs_pages() { None } else { self.pages.take() }
     }
 
     /// True if checkpointers may go on with their parts.
-    pub(in crate::checkpoint) fn is_walking(&self) -> bool {
+    pub(crate) fn is_walking(&self) -> bool {
         self.stage == Stage::Walking
     }
 
     /// Ends the checkpoints, and answers every waiting caller with `error(reason)`. Files stay as they are.
-    pub(in crate::checkpoint) fn end(
-        &mut self,
-        reason: &str,
-        error: fn(Arc<str>) -> DurabilityError,
-    ) -> Answers {
+    pub(crate) fn end(&mut self, reason: &str, error: fn(Arc<str>) -> DurabilityError) -> Answers {
         if self.stage == Stage::Ended {
             return Answers::default();
         }
@@ -357,38 +348,38 @@ impl CheckpointStateMachine {
         Answers { outcomes, failed, put_off: None }
     }
 
-    pub(in crate::checkpoint) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.stage == Stage::Ended
     }
 
     /// Installed checkpoint, and true if covered files are still to be removed.
-    pub(in crate::checkpoint) fn owes_removal(&self) -> (Option<InstalledCheckpoint>, bool) {
+    pub(crate) fn owes_removal(&self) -> (Option<InstalledCheckpoint>, bool) {
         assert!(self.installed.is_some() || self.upkeep.remove_again_nanos.is_none(), "nothing is covered");
         (self.installed.clone(), self.upkeep.remove_again_nanos.is_some())
     }
 
     /// True if commits, which logged `log_bytes` so far, have changed bytes since the installed e_l was fixed.
-    pub(in crate::checkpoint) fn has_changed(&self, log_bytes: u64) -> bool {
+    pub(crate) fn has_changed(&self, log_bytes: u64) -> bool {
         self.schedule.log.has_changed(log_bytes)
     }
 
     /// Records that the database closes: later attempts may use the epochs reserved for a close (L6).
-    pub(in crate::checkpoint) fn begin_last(&mut self) {
+    pub(crate) fn begin_last(&mut self) {
         assert_eq!(self.terms.loggers, 0, "N18: a log has the last changes");
         self.is_last = true;
     }
 
-    pub(in crate::checkpoint) fn history(&self) -> &AttemptHistory {
+    pub(crate) fn history(&self) -> &AttemptHistory {
         &self.history
     }
 
     /// Notes an error outside an attempt.
-    pub(in crate::checkpoint) fn note_error(&mut self, error: &str) {
+    pub(crate) fn note_error(&mut self, error: &str) {
         self.history.note_error(error.into());
     }
 
     /// Adds the figures of this type to `counted`.
-    pub(in crate::checkpoint) fn stats(&self, counted: CheckpointStats) -> CheckpointStats {
+    pub(crate) fn stats(&self, counted: CheckpointStats) -> CheckpointStats {
         let recovery = (self.terms.loggers > 0)
             .then(|| self.forecast(self.schedule.logged_work().bytes, self.schedule.target()));
         CheckpointStats {
@@ -403,22 +394,18 @@ impl CheckpointStateMachine {
     }
 
     /// Number of the checkpoint under way. `None` if the attempt has ended.
-    pub(in crate::checkpoint) fn number_under_way(&self) -> Option<u64> {
+    pub(crate) fn number_under_way(&self) -> Option<u64> {
         self.attempt.as_ref().map(|attempt| attempt.turn.number)
     }
 
     /// Number of the installed checkpoint; 0 if no checkpoint is installed.
-    pub(in crate::checkpoint) fn installed_number(&self) -> u64 {
+    pub(crate) fn installed_number(&self) -> u64 {
         self.installed.as_ref().map_or(0, InstalledCheckpoint::number)
     }
 
     /// True if a checkpointer carries out `duty`. False if the checkpoints have ended meanwhile.
     fn is_at(&self, duty: Duty) -> bool {
-        assert!(
-            matches!(self.stage, Stage::Busy(_) | Stage::Ended),
-            "an action's outcome comes once: {:?}",
-            self.stage
-        );
+        assert!(matches!(self.stage, Stage::Busy(_) | Stage::Ended), "one outcome: {:?}", self.stage);
         self.stage == Stage::Busy(duty)
     }
 

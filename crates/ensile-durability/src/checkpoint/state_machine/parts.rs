@@ -46,16 +46,11 @@ impl AttemptParts {
     }
 
     /// Records a written part with `sets` sets. True if every part has ended.
-    pub(super) fn record_written(
-        &mut self,
-        checkpointer: usize,
-        written: Vec<PartWritten>,
-        sets: u64,
-    ) -> bool {
-        assert!(self.waiting[checkpointer].is_none(), "it was begun");
-        assert!(self.written[checkpointer].is_empty(), "a part ends once");
+    pub(super) fn record_written(&mut self, writer: usize, written: Vec<PartWritten>, sets: u64) -> bool {
+        assert!(self.waiting[writer].is_none(), "it was begun");
+        assert!(self.written[writer].is_empty(), "a part ends once");
         assert_eq!(written.len() as u64, sets, "K4: it has written its share of each range");
-        self.written[checkpointer] = written;
+        self.written[writer] = written;
         self.record_left();
         self.are_finished()
     }

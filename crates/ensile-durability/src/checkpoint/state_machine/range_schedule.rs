@@ -22,7 +22,7 @@ const GROWTH: u128 = 2;
 
 /// Part of the state that an attempt takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::checkpoint) enum Taken {
+pub(crate) enum Taken {
     /// The whole state, undivided.
     Whole,
     /// Every range, after a new cut into at most `wanted` ranges.

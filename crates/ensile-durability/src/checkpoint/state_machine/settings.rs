@@ -11,35 +11,35 @@ use crate::identity::Identity;
 
 /// Settings that begin checkpoints. An application may change the rules of an open database.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct Rules {
-    pub(in crate::checkpoint) policy: Box<dyn Policy>,
+pub(crate) struct Rules {
+    pub(crate) policy: Box<dyn Policy>,
     /// Settings of the adaptive threshold, if the policy uses the load.
-    pub(in crate::checkpoint) adaptive: Option<AdaptiveThreshold>,
-    pub(in crate::checkpoint) recovery_time: Option<Duration>,
+    pub(crate) adaptive: Option<AdaptiveThreshold>,
+    pub(crate) recovery_time: Option<Duration>,
 }
 
 /// Settings that are fixed while the database is open.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct Terms {
-    pub(in crate::checkpoint) strategy: Strategy,
+pub(crate) struct Terms {
+    pub(crate) strategy: Strategy,
     /// Wanted number of ranges of a cycling checkpoint.
-    pub(in crate::checkpoint) ranges: u32,
-    pub(in crate::checkpoint) bandwidth: Option<u64>,
-    pub(in crate::checkpoint) checkpointers: usize,
+    pub(crate) ranges: u32,
+    pub(crate) bandwidth: Option<u64>,
+    pub(crate) checkpointers: usize,
     /// Number of files of each checkpointer.
-    pub(in crate::checkpoint) files: u32,
+    pub(crate) files: u32,
     /// Number of loggers; 0 without a log.
-    pub(in crate::checkpoint) loggers: u64,
-    pub(in crate::checkpoint) database: Identity,
-    pub(in crate::checkpoint) generation: u64,
+    pub(crate) loggers: u64,
+    pub(crate) database: Identity,
+    pub(crate) generation: u64,
     /// True if the first picture keeps pages of the installed picture.
-    pub(in crate::checkpoint) goes_on: bool,
+    pub(crate) goes_on: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(in crate::checkpoint) struct OpenFigures {
+pub(crate) struct OpenFigures {
     /// Time of the open, in nanoseconds.
-    pub(in crate::checkpoint) now_nanos: u64,
+    pub(crate) now_nanos: u64,
     /// Bytes of log that the open has replayed.
-    pub(in crate::checkpoint) replayed_bytes: u64,
+    pub(crate) replayed_bytes: u64,
 }

@@ -37,7 +37,7 @@ use crate::recovery::replay::{self, Bounds, LogPiece};
 use crate::recovery::report::RecoveryReport;
 use crate::{DurabilityError, Recoverable, Result};
 
-type SpendArchivePiece<'s> = dyn FnMut(ArchivePiece) -> Result<()> + 's;
+type SpendPiece<'s> = dyn FnMut(ArchivePiece) -> Result<()> + 's;
 
 /// An archive that brings a database to an epoch.
 #[derive(Debug)]
@@ -205,7 +205,7 @@ impl ArchiveSource {
         &self,
         target: &Arc<dyn Disk>,
         generation: Generation,
-        spend: &mut SpendArchivePiece<'_>,
+        spend: &mut SpendPiece<'_>,
     ) -> Result<Option<TakenLog>> {
         assert_eq!(generation.durable, Some(self.to), "L4: it is closed at X");
         let after = generation.first.previous();
@@ -243,7 +243,7 @@ impl ArchiveSource {
         next: Manifest,
         after: Epoch,
         verifier: &dyn Recoverable,
-        spend: &mut SpendArchivePiece<'_>,
+        spend: &mut SpendPiece<'_>,
     ) -> Result<(Manifest, Option<TakenLog>)> {
         let open = next.open_generation().clone();
         assert_eq!(open.logs, 0, "L4: nothing was written behind the state");
@@ -280,14 +280,9 @@ impl ArchiveSource {
 
     /// Gives the error of a refused entry of (`after`, X] the place of the entry in the archive. The entry is the
     /// archive's, and the target has not damaged the entry. Other errors stay unchanged.
-    fn told_where(
-        &self,
-        error: DurabilityError,
-        after: Epoch,
-        verifier: &dyn Recoverable,
-    ) -> DurabilityError {
-        if !matches!(error, DurabilityError::Replay { .. }) {
-            return error;
+    fn told_where(&self, why: DurabilityError, after: Epoch, verifier: &dyn Recoverable) -> DurabilityError {
+        if !matches!(why, DurabilityError::Replay { .. }) {
+            return why;
         }
         let logs = match self.logs(after) {
             Ok(logs) => logs,
@@ -297,27 +292,22 @@ impl ArchiveSource {
         let mut pieces = logs.iter().flatten();
         let refused =
             pieces.find_map(|piece| replay::replay(&*self.disk, piece, &mut buffers, verifier).err());
-        refused.unwrap_or(error)
+        refused.unwrap_or(why)
     }
 }
 
 impl TakenLog {
-    /// Reads the written file as an open would, and shows its entries to `verifier`. Errors:
+    /// Reads the written file as an open would, and shows its entries to `state`. Errors:
     /// [`DurabilityError::TargetFailed`], with file and offset, if the file differs from the written bytes or cannot be
     /// read; otherwise the refusal of the state, [`DurabilityError::Replay`] or [`DurabilityError::Unknown`].
-    fn verify(
-        &mut self,
-        disk: &dyn Disk,
-        verifier: &dyn Recoverable,
-        spend: &mut SpendArchivePiece<'_>,
-    ) -> Result<()> {
+    fn verify(&mut self, disk: &dyn Disk, state: &dyn Recoverable, spend: &mut SpendPiece<'_>) -> Result<()> {
         let failed = |error| match error {
             DurabilityError::Replay { .. } | DurabilityError::Unknown { .. } => error,
             error => DurabilityError::target_failed(disk, error),
         };
         let mut buffers = ReadBuffers::default();
         for piece in self.pieces(disk).map_err(failed)? {
-            let replayed = replay::replay(disk, &piece, &mut buffers, verifier).map_err(failed)?;
+            let replayed = replay::replay(disk, &piece, &mut buffers, state).map_err(failed)?;
             self.entries += replayed.entries;
             spend(ArchivePiece { written: 0, read: piece.bytes, bytes_total: 2 * self.bytes })?;
         }

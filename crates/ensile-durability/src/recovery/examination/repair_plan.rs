@@ -71,8 +71,7 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
              another device"
         )));
     }
-    let of_newest: Vec<Damage> =
-        found.damage.iter().filter(|damage| !damage.is_of_older()).cloned().collect();
+    let of_newest: Vec<Damage> = found.damage.iter().filter(|one| !one.is_of_older()).cloned().collect();
     if of_newest.is_empty() {
         return Err(NoRepair::Reason(
             "the newest state is whole, and an older one cannot be made whole: restore the newest, or back up again".to_owned(),

@@ -58,15 +58,11 @@ fn place_of(number: u64) -> (usize, u64) {
 
 impl BufferList {
     /// Makes the file of a log without buffers.
-    pub(super) fn make(
-        disk: &dyn Disk,
-        owner: &BufferOwner,
-        epoch_interval: Duration,
-    ) -> Result<Self, DiskError> {
+    pub(super) fn make(disk: &dyn Disk, owner: &BufferOwner, interval: Duration) -> Result<Self, DiskError> {
         let words = make(disk, MappedKind::List, owner)?.map(LIST_BYTES as u64)?;
         let none = || vec![0; WORDS].into_boxed_slice();
         let state = Mutex::new(ListState { taken: none(), listed: none(), alive_until: 0 });
-        let late_seconds = LATE_SECONDS + 2 * epoch_interval.as_secs();
+        let late_seconds = LATE_SECONDS + 2 * interval.as_secs();
         let list = Self { words, state, late_seconds };
         list.note_alive(unix_seconds());
         Ok(list)
