@@ -11,8 +11,8 @@
 //! ```
 //! No thread is spawned here: the engine or the objects give every checkpointer a thread that steps.
 //!
-//! Neighbours: below, `control` decides the time of a checkpoint, the log has D, the store the manifest; `recovery`
-//! reads the files written here; the engine implements `Walk` and `Pages`.
+//! Neighbours: `control` decides the time of a checkpoint; `recovery` reads the files; the engine has `Walk` and
+//! `Pages`.
 
 // Order of the modules, as the data flows: settings, interfaces of the state, files, decisions, actions.
 mod config;

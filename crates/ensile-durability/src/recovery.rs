@@ -1,5 +1,4 @@
-//! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5). The caller's threads do the
-//! work in parts: any number of threads may call the steps.
+//! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5), in steps by many threads.
 //!
 //! ```text
 //! LogScan: files are read --> D is decided --> Recovery: files are loaded, then pieces replayed --> its ending
@@ -13,8 +12,7 @@
 //!
 //! Neighbours: `Database::open` calls, then [`crate::OpenStore::start`]; `store` and `checkpoint` have the files.
 
-// From low to high: a file uses files of the groups above its group. Within a group, `report` uses `progress`,
-// and `archive` uses `examination`. This file uses no other file.
+// From low to high: a file uses files of the groups above its group. `report` uses `progress`, `archive` `examination`.
 mod generation_plan;
 mod log_files;
 mod progress;

@@ -12,8 +12,7 @@
 //! | `reserved_epochs`, then `open_store`, `epoch_renewal` | an open store |
 //! | `adoption`, `application_rename` | changes of a closed folder |
 //!
-//! Neighbours: `files` has the manifest, the mark, the hint and the names. `recovery` opens the store, and hands the
-//! store over as [`OpenStore`] to log and checkpoints.
+//! Neighbours: `files` has manifest, mark, hint and names. `recovery` makes the [`OpenStore`] for log and checkpoints.
 
 pub(crate) mod archive;
 

@@ -121,40 +121,31 @@ impl CheckpointConfig {
     /// # Errors
     /// [`DurabilityError::Config`] names the setting that cannot work.
     pub fn check(&self) -> Result<()> {
-        if self.checkpointers == 0 || self.checkpointers > CHECKPOINTERS_MAX as usize {
-            let why = format!("checkpoints need between 1 and {CHECKPOINTERS_MAX} checkpointers");
-            return Err(DurabilityError::config(why));
-        }
+        let check_count = |owner: &str, count: usize, most: u64, what: &str| match count {
+            1.. if count as u64 <= most => Ok(()),
+            _ => Err(DurabilityError::config(format!("{owner} between 1 and {most} {what}"))),
+        };
+        check_count("checkpoints need", self.checkpointers, CHECKPOINTERS_MAX.into(), "checkpointers")?;
         check_links(&self.folders, self.checkpointers, "checkpoint", "checkpointer")?;
-        if self.files == 0 || self.files > FILES_MAX as usize {
-            let why = format!("a checkpointer needs between 1 and {FILES_MAX} files");
-            return Err(DurabilityError::config(why));
-        }
-        if self.ranges == 0 || self.ranges > RANGES_MAX as usize {
-            let why = format!("a cycling checkpoint needs between 1 and {RANGES_MAX} ranges");
-            return Err(DurabilityError::config(why));
-        }
-        if !PAGE_BYTES.contains(&self.page_bytes) {
+        check_count("a checkpointer needs", self.files, FILES_MAX.into(), "files")?;
+        check_count("a cycling checkpoint needs", self.ranges, RANGES_MAX.into(), "ranges")?;
+        let problem = if !PAGE_BYTES.contains(&self.page_bytes) {
             let (least, most) = (PAGE_BYTES.start(), PAGE_BYTES.end());
-            let why = format!("checkpoint_page_bytes is not between {least} and {most}");
-            return Err(DurabilityError::config(why));
-        }
-        if let Some(why) = self.adaptive.as_ref().and_then(AdaptiveThreshold::problem) {
-            return Err(DurabilityError::config(format!("the adaptive threshold cannot work: {why}")));
-        }
-        if self.bandwidth == Some(0) {
-            let why = "a checkpoint_bandwidth of 0 would let no checkpoint end: leave it out for no limit";
-            return Err(DurabilityError::config(why));
-        }
-        if self.niceness > NICENESS_MAX {
-            let why = format!(
+            format!("checkpoint_page_bytes is not between {least} and {most}")
+        } else if let Some(why) = self.adaptive.as_ref().and_then(AdaptiveThreshold::problem) {
+            format!("the adaptive threshold cannot work: {why}")
+        } else if self.bandwidth == Some(0) {
+            "a checkpoint_bandwidth of 0 would let no checkpoint end: leave it out for no limit".to_owned()
+        } else if self.niceness > NICENESS_MAX {
+            format!(
                 "a checkpoint_niceness is between 0, which gives way to no thread, and {NICENESS_MAX}, which gives way \
                  to all: {} is not",
                 self.niceness
-            );
-            return Err(DurabilityError::config(why));
-        }
-        Ok(())
+            )
+        } else {
+            return Ok(());
+        };
+        Err(DurabilityError::config(problem))
     }
 
     /// The policy that begins checkpoints by these settings. Without a log no recovery replays anything.

@@ -69,9 +69,8 @@ impl DiskSpace {
         }
     }
 
-    /// Checks that the log's part is still free on this checkpointer's device; otherwise the error has the free bytes.
-    /// True if half of the free space at the start has gone: this checkpoint must end before the other half has gone
-    /// too.
+    /// Checks that the log's part is still free on this checkpointer's device; the error has the free bytes. True if
+    /// half of the free space at the start has gone: this checkpoint must end before the other half has gone too.
     pub(crate) fn check(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
         let is_its = |device: &&Device| device.checkpointers.contains(&checkpointer);
         let Some(device) = self.devices.iter().find(is_its).filter(|device| device.left_bytes > 0) else {

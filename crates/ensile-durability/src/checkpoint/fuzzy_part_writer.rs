@@ -7,8 +7,7 @@
 //! - K1: the writer asks for no entry of an epoch >= e_l, and walks every slice to its end.
 //! - K4: a set is ended before the next set begins, and has the slices of its range.
 //!
-//! Neighbours: `manager` steps the share through [`super::part`]; the state's [`Walk`] fills blocks;
-//! `files::checkpoint` has the files' grammar, writer and reader.
+//! Neighbours: [`super::part`] steps the share; the state's [`Walk`] fills blocks; `files::checkpoint` has the grammar.
 
 use std::sync::Arc;
 

@@ -151,7 +151,7 @@ impl Checkpoints {
         debug_assert!(UserCode::is_running(), "another demand is served");
         let ticket = StdArc::<Ticket>::default();
         ticket.answer(Err(DurabilityError::InCallBack));
-        CheckpointHandle::new(ticket, self.store.process().clone(), self.log.address())
+        CheckpointHandle::new(ticket, self.store.process.clone(), self.log.address())
     }
 
     /// As [`demand`](Self::demand), with at most `bytes_per_second`, not 0, and [`CheckpointConfig::bandwidth`].
@@ -165,7 +165,7 @@ impl Checkpoints {
     #[must_use]
     pub fn demand_paced(&self, bytes_per_second: Option<u64>) -> CheckpointHandle {
         assert_ne!(bytes_per_second, Some(0), "it would never end");
-        let process = self.store.process().clone();
+        let process = self.store.process.clone();
         if self.store.is_forked() {
             // A ticket without an answer: the handle reports that the process was forked.
             return CheckpointHandle::new(StdArc::default(), process, self.log.address());

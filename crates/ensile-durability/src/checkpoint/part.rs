@@ -58,8 +58,7 @@ impl PartUnderWay {
         }
     }
 
-    /// Ends the part: all written blocks survive a crash. Returns the figures by set of files, for a picture of one
-    /// set.
+    /// Ends the part: all written blocks survive a crash. Returns the figures by set of files, of a picture one.
     pub(super) fn end(self, keeper: &PictureKeeper) -> Result<Vec<PartWritten>, String> {
         match self {
             Self::Walk(work) => work.end().map_err(|error| error.to_string()),

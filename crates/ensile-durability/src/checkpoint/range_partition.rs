@@ -95,8 +95,7 @@ impl RangeCut {
     }
 }
 
-/// Shortens the key of a start to [`START_KEY_BYTES_MAX`] bytes. The result is at or before the given start, and behind
-/// every smaller key that does not begin with the shortened key.
+/// Shortens the key of a start to [`START_KEY_BYTES_MAX`] bytes: at or before it, behind smaller other keys.
 fn truncate_key(RangeStart { section, key }: RangeStart) -> RangeStart {
     RangeStart { section, key: key[..key.len().min(START_KEY_BYTES_MAX)].into() }
 }

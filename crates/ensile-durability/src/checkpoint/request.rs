@@ -290,12 +290,10 @@ impl<E> CheckpointHandle<E> {
         debug_assert!(!UserCode::is_running(), "O8: user code waits for no checkpoint");
         let mut outcome = self.ticket.outcome.lock();
         loop {
-            match &*outcome {
-                Some(outcome) => return outcome.clone(),
-                None => {
-                    outcome = self.ticket.answered.wait(outcome);
-                }
+            if let Some(outcome) = &*outcome {
+                return outcome.clone();
             }
+            outcome = self.ticket.answered.wait(outcome);
         }
     }
 

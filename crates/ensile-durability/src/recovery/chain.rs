@@ -149,8 +149,8 @@ impl Chain {
         });
     }
 
-    /// Adds a file behind the end of the chain: its bytes, its epochs, and its proof of lost data, if any. `last` is
-    /// the file in which the chain ends. Only blocks of this log are believed.
+    /// Adds a file behind the end of the chain, which ends in `last`: bytes, epochs, and proof of lost data of this
+    /// log.
     fn add_beyond(&mut self, disk: &dyn Disk, mut file: FileChain, last: Option<&FileChain>) -> Result<()> {
         assert_eq!(last.is_some(), !self.links.is_empty(), "the chain ends in its last file");
         if last.is_some() {
@@ -197,8 +197,7 @@ impl Chain {
         Ok(())
     }
 
-    /// True if the chain ends in the previous file, and that file is closed, which shows that this file had its first
-    /// block.
+    /// True if the chain ends in the previous file, which is closed: so this file had its first block.
     fn is_closed_before(&self, file: SegmentFile) -> bool {
         self.end.file.to.is_some() && self.end.file.name.number + 1 == file.name.number
     }
@@ -222,8 +221,7 @@ impl Chain {
 
 /// Checks that the opening block of a listed generation's file agrees with the manifest: in database (I1), format (L7),
 /// salt and kind of entries. Files were made anew, and synced, for the generation that lists them. So a file of such a
-/// name with a different opening block was put there by someone else. Errors: [`DurabilityError::NotOurs`],
-/// [`DurabilityError::Unknown`] or [`DurabilityError::Damaged`].
+/// name with a different opening block was put there by someone else.
 pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<()> {
     let name = file.file.to_string();
     if let Some(found) = file.identity.filter(|found| *found != generation.database) {

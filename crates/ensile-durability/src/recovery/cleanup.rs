@@ -1,13 +1,11 @@
-//! Removals and cuts of a recovery: files behind the ends of logs, torn tails, generations that leave the list. A crash
-//! in between leaves the remainder to the next recovery.
+//! Removals and cuts of a recovery: files behind the ends of logs, torn tails, generations that leave the list.
 //!
 //! Invariants:
 //! - Each removal of a listed log's file is durable before the next: a crash leaves no gap.
 //! - A1, A3: a file that cannot be archived stays, and the running database tries again. A damaged file is reported.
 //! - L4: a repair's files show the used epochs, and stay until the manifest records these epochs.
 //!
-//! Neighbours: `install_generation` calls, after the manifest or for space before it; `orphan_logs` judges unlisted
-//! files.
+//! Neighbours: `install_generation` calls, after the manifest or for space before it; `orphan_logs` judges files.
 
 use std::collections::BTreeSet;
 
@@ -30,8 +28,7 @@ use crate::store::ownership::proves_ours;
 use crate::{DurabilityError, Result};
 
 impl Recovery {
-    /// Removes files of logs that no manifest lists. An unfinished merge may have left such a file, and another merge
-    /// may need the name. Files in an unlisted folder stay (I1).
+    /// Removes files of logs that no manifest lists: a merge may need the name. Files in an unlisted folder stay (I1).
     ///
     /// A checkpoint may have taken files off the list without removing the files yet. A file that the archive lacks and
     /// cannot take now is added to `waiting`; a damaged file stays, and is reported (A1).
@@ -87,8 +84,7 @@ impl Recovery {
         UnlistedFiles { disk: &*self.disk, archive, files }.judge(file)
     }
 
-    /// Records in the archive the end of every generation, before a generation leaves the manifest's list (A3). If the
-    /// archive cannot record the ends, all generations stay.
+    /// Records each generation's end in the archive before it leaves the manifest's list (A3). Otherwise all stay.
     pub(super) fn note_in_archive(&self, plan: &mut Plan) {
         let Some(archive) = &self.archive else { return };
         let chains = || self.judged.closed_chains.iter().chain(&self.judged.open_chains);
@@ -203,8 +199,7 @@ impl Recovery {
     pub(super) fn free_unneeded(&mut self, may_cut_pages: bool) -> Result<(), DiskError> {
         // The manifest that was read may be a rename that only the system's cache has.
         self.disk.sync_folder("")?;
-        // The result is dropped: the same call comes again after the new manifest, and reports files that cannot be
-        // removed.
+        // The result is dropped: the same call comes again after the new manifest, and reports files that stay.
         let _ = self.remove_other_parts();
         if may_cut_pages {
             self.cut_page_files()?;

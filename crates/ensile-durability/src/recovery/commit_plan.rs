@@ -153,8 +153,7 @@ pub(super) struct Ending {
     /// Error of the last attempt at this stage for lack of space, and the relief tried.
     shortage: Option<DurabilityError>,
     tried: Option<Relief>,
-    /// True if the new manifest may stand after a failed attempt to replace it. A later attempt's error changes
-    /// nothing.
+    /// True if the new manifest may stand after a failed attempt to replace it, whatever a later attempt reports.
     may_stand: bool,
     /// Reason for the lack of a next generation.
     failure: Option<DurabilityError>,
@@ -232,8 +231,7 @@ impl Ending {
     /// Handles a failed action. A write without space tries the next way of relief; otherwise the stage ends.
     fn handle_failure(&mut self, error: DurabilityError) {
         let error = match (self.shortage.take(), error) {
-            // After a failed sync, a read may return the old contents, which look damaged. The error is then the want
-            // of space, because of which the tail cannot be written again.
+            // After a failed sync, a read may return the old contents, which look damaged: the tail lacks space.
             (Some(before), DurabilityError::Damaged { .. }) if self.stage == Writing(Written::Tail) => before,
             (_, error) => error,
         };

@@ -131,8 +131,8 @@ fn chains(
     Ok(chains)
 }
 
-/// Ends of the copied logs of a generation that the manifest closes at D, although the logs have more. A log ends
-/// behind its first mark of D or more (A5). The second result lists the files behind the ends.
+/// Ends of the copied logs of a generation that the manifest closes at D: behind each log's first mark of D or more
+/// (A5), and the files behind the ends.
 pub(crate) fn ends_at_durable(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -190,8 +190,8 @@ fn cut_of(
     Ok(Ok(LogPlace::end_of(chain)))
 }
 
-/// Files among these log files that the newest state of the manifest does not need: the first files of a log, if the
-/// next file's opening shows that the checkpoint covers the epoch of every earlier entry.
+/// Files among these that the newest state of the manifest does not need: the first files of a log, if the next file's
+/// opening shows that the checkpoint covers every earlier entry.
 pub(crate) fn covered_files(
     disk: &dyn Disk,
     manifest: &Manifest,

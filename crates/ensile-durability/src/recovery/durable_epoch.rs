@@ -9,8 +9,8 @@
 //! behind a gap too, or the hint's D. After a clean close the hint also counts the blocks of each log. A log that a
 //! later block shows to lack synced blocks is damaged too.
 //!
-//! A generation without a log has no chains: its D is e_c of the picture installed in the generation (N18), or the
-//! epoch durable before. A hint above that belongs to a later manifest.
+//! A generation without a log has the D of the picture installed in it (N18), or before. A larger hint is of a later
+//! manifest.
 //!
 //! Neighbours: `chain` puts the logs together; `validation` calls; an open, an examination and a repair act on D.
 
@@ -124,9 +124,8 @@ pub(super) fn proven_durable_epoch(generation: &Generation, chains: &[Chain], hi
     generation.durable.or(published.max(hinted)).unwrap_or_default()
 }
 
-/// Checks D against an installed checkpoint. A checkpoint was installed once every log had a synced mark of the
-/// smallest durable epoch in the checkpoint's line (K1): a log that is whole for less has lost marks. `own` is the
-/// checkpoint's share that was written while this generation was open.
+/// Checks D against an installed checkpoint, which was installed once every log had a synced mark of its smallest
+/// durable epoch (K1). `own` is the checkpoint's share that was written while this generation was open.
 pub(super) fn check_checkpoint_durable(own: &CheckpointShare, durable: Epoch, logs: &[Chain]) -> Result<()> {
     let Some(shortest) = logs.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
     let CheckpointShare { number, durable_min } = *own;

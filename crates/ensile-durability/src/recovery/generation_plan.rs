@@ -71,8 +71,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Plans the life after a recovery. `before` is the manifest of the recovered folder, and `interval` is the usual
-    /// time between two epochs. `None` if the epochs or the generation numbers are used up.
+    /// Plans the life after a recovery of a folder with the manifest `before`. `None` if epochs or numbers are used up.
     pub(super) fn new(decided: Decided, before: &Manifest, interval: Duration) -> Option<Self> {
         let Decided { generations, number, seen, ended } = decided;
         let mut all = generations.iter().map(|decided| &decided.generation);

@@ -34,8 +34,7 @@ struct Loaded {
     ends: Vec<u32>,
 }
 
-/// Source of a load. An item is a file, a part of a picture's directory with its pages, or a block of entries that
-/// commits have left beside pages, in a tail or elsewhere.
+/// Source of a load. An item is a file, a part of a picture's directory with its pages, or a block beside the pages.
 #[derive(Debug)]
 enum LoadSource {
     Nothing,
@@ -58,8 +57,8 @@ impl LoadSource {
 pub(super) struct Load {
     checkpoint: Option<InstalledCheckpoint>,
     source: LoadSource,
-    /// Comparison of keys beside the pages with the pages' keys (N11), for a state that keeps no rows. The blocks
-    /// beside the pages come first, and the items come in order.
+    /// Comparison of keys beside the pages with the pages' keys (N11), for a state without rows. Blocks come first, in
+    /// order.
     beside: Option<Mutex<BesideKeys>>,
     /// Number of checkpointers that the database will have. Pages in folders beyond that number are to be moved.
     checkpointers: usize,
@@ -100,8 +99,7 @@ impl Load {
         Self { checkpointers: if checkpointers == 0 { usize::MAX } else { checkpointers }, ..self }
     }
 
-    /// This load, for a state that may keep no rows: the load compares TIDs in its place (N11), and items come in
-    /// order.
+    /// This load, for a state that may keep no rows: the load compares TIDs in its place (N11). Items come in order.
     pub(super) fn with_version_check(self) -> Self {
         assert_eq!(self.loaded.lock().items, 0, "N11: from the first item on");
         let is_picture = self.picture().is_some_and(|reader| reader.root().removes_block_count() > 0);
@@ -152,7 +150,7 @@ impl Load {
         Ok(())
     }
 
-    /// Loads about `bytes` more bytes of a file, from the position of `part`, or an item of a picture. True if the item
+    /// Loads about `bytes` bytes of a file, from the position of `part`, or an item of a picture. True if the item
     /// ends.
     pub(super) fn load_more(
         &self,
@@ -282,7 +280,12 @@ impl Load {
     }
 }
 
-fn told_where(outcome: Result<(), Refused>, entries: &[Entry<'_>], file: &str, offset: u64) -> Result<()> {
+pub(super) fn told_where(
+    outcome: Result<(), Refused>,
+    entries: &[Entry<'_>],
+    file: &str,
+    offset: u64,
+) -> Result<()> {
     outcome.map_err(|refused| DurabilityError::Replay {
         file: file.into(),
         offset,

@@ -38,8 +38,7 @@ pub(super) struct FoundFiles {
     pub(super) left: Vec<SegmentFile>,
 }
 
-/// Finds the log files in this database's folders (I1), including folders outside the manifest's list: the result does
-/// not depend on the number of folders claimed by an open.
+/// Finds the log files in this database's folders (I1), listed or not: an open's settings do not change the result.
 pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<FoundFiles> {
     let FoundFiles { logs: mut found, mut unfinished, mut older, mut left } = FoundFiles::default();
     let is_of_older = |name: SegmentName| {
@@ -89,10 +88,9 @@ pub(super) fn missing_file(name: SegmentName) -> DurabilityError {
     DurabilityError::damaged_file(&name.to_string(), 0, "a log that the manifest lists is missing")
 }
 
-/// Checks that unlisted logs hold no entry that counts. Only a manifest of another moment leaves entries there. Returns
-/// the removable files: files proven to be this database's (I1), and files that end before a whole opening block.
-/// Errors: [`DurabilityError::NotOurs`] for a file of another database, [`DurabilityError::Unknown`] for a file of a
-/// newer version, [`DurabilityError::Damaged`] if a file holds unlisted entries.
+/// Checks that unlisted logs hold no entry that counts, as beside a manifest of another moment. Returns the removable
+/// files: this database's (I1), and files that end before a whole opening block. Errors: [`DurabilityError::NotOurs`],
+/// [`DurabilityError::Unknown`], and [`DurabilityError::Damaged`] if a file holds unlisted entries.
 pub(super) fn check_unlisted(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -116,8 +114,7 @@ pub(super) fn check_unlisted(
     Ok(ours)
 }
 
-/// Checks that a file is empty, behind a gap too, because a removed file cannot be checked again. A file without a
-/// first block gives no proof of the remaining contents.
+/// Checks that a file is empty, behind a gap too. A file without a first block gives no proof of other contents.
 fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<()> {
     let chain = FileChain::read(disk, file, None)?;
     // A file of another log or generation, under a wrong name, still holds its old contents.

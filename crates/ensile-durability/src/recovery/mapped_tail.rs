@@ -5,8 +5,7 @@
 //!
 //! Invariants:
 //! - B4: an open takes buffers only in the boot in which they were written.
-//! - B5: in each log, the mark comes after earlier bytes are written again and synced, and the database serves nothing
-//!   before the marks. An interrupted open can be repeated.
+//! - B5: in each log, the mark comes after earlier bytes are synced, and before the database serves. It can be repeated.
 //! - B6: an open takes no buffer that the log has. The log has a buffer if the buffer's first epoch is not above the
 //!   log's last mark (L1), or if a block behind the mark has the same bytes, TIDs included. A block stands for one
 //!   buffer. Equal lengths and checksums prove nothing.
@@ -50,8 +49,7 @@ pub(super) enum LeftByProcess {
     Here(BufferOwner),
 }
 
-/// Finds the state from the manifest, the boot and the numbers of the folders. The function reads no buffer. An open,
-/// an examination, an adoption, a backup and a repair call it.
+/// Finds the state from the manifest, the boot and the numbers of the folders, without reading a buffer.
 pub(super) fn find(disk: &dyn Disk, manifest: &Manifest, generation: &Generation) -> Result<LeftByProcess> {
     let Generation { number, salt, database, durable, .. } = *generation;
     if durable.is_some() {
@@ -80,8 +78,8 @@ pub(super) fn find(disk: &dyn Disk, manifest: &Manifest, generation: &Generation
 }
 
 impl LeftByProcess {
-    /// Reason why the folder cannot prove the entries. `None` without a process-safe life, or if an open takes the
-    /// entries. `is_whole` is true if no part of the folder is damaged or unreadable.
+    /// Reason why the folder cannot prove the entries; `None` if there are none, or an open takes them. `is_whole`: no
+    /// damage.
     pub(super) fn reason(&self, is_whole: bool) -> Option<NotProvenReason> {
         match self {
             Self::Nothing | Self::NotNamed => None,
@@ -93,8 +91,8 @@ impl LeftByProcess {
         }
     }
 
-    /// Buffers that an open takes. `None` if the open takes no buffers. Errors: [`DurabilityError::Damaged`] for a
-    /// state that no death of a process leaves; [`DurabilityError::Config`] if the boot cannot be read.
+    /// Buffers that an open takes, if any. Errors: [`DurabilityError::Damaged`] for a state that no death of a process
+    /// leaves; [`DurabilityError::Config`] for an unreadable boot.
     pub(super) fn buffers(self, disk: &dyn Disk, generation: &Generation) -> Result<Option<LeftBuffers>> {
         match self {
             Self::Nothing | Self::InCopy | Self::OtherBoot(_) | Self::OtherMount(_) => Ok(None),
@@ -205,8 +203,7 @@ pub(super) struct EntriesToTake {
 }
 
 impl EntriesToTake {
-    /// Finds the entries that only the buffers have, if no log is damaged and the logs prove every epoch up to
-    /// `durable`.
+    /// Finds the entries that only the buffers have, if the logs are whole and prove every epoch up to `durable`.
     pub(super) fn from_buffers(
         disk: &dyn Disk,
         chains: &[Chain],
@@ -324,9 +321,8 @@ fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) ->
     Ok(())
 }
 
-/// Removes the buffer from `left` of which the block at `offset` was made, if present. The function compares bytes,
-/// because buffers of two workers may have the same length and checksum. A block was made of one buffer. A buffer with
-/// only the beginning of a block is an older copy of the block's buffer.
+/// Removes the buffer from `left` of which the block at `offset` was made, if present, by its bytes: buffers of two
+/// workers may have the same length and checksum. A buffer with only a block's beginning is an older copy.
 fn forget_block(
     scanner: &mut Scanner,
     link: &Link,

@@ -56,8 +56,7 @@ pub(super) fn write(
     let salt = Salt::draw(&mut Random::unpredictable());
     let generation = Generation { number, format: FORMAT, logs: 1, salt, database, ..oldest.clone() };
     let generation = Generation { durable: newest.durable, spans: Vec::new(), ..generation };
-    let pieces = MergePieces { disk: &**disk, logs };
-    match write_file(pieces, disk, config, &generation, &mut |_| Ok(())) {
+    match write_file(&**disk, logs, disk, config, &generation, &mut |_| Ok(())) {
         Err(DurabilityError::Disk(error)) if error.is_full() => {
             unless_missing(disk.remove(&merged_file(number).to_string()))?;
             Ok(None)
@@ -66,22 +65,17 @@ pub(super) fn write(
     }
 }
 
-pub(super) struct MergePieces<'d> {
-    pub(super) disk: &'d dyn Disk,
-    /// Pieces by log, in the order of a log's entries.
-    pub(super) logs: Vec<Vec<LogPiece>>,
-}
-
 /// The merged file of the generation with this number: the generation's only file.
 pub(super) fn merged_file(generation: u64) -> SegmentFile {
     let name = SegmentName { generation, logger: 0, number: 0 };
     SegmentFile { is_merged: true, ..name.into() }
 }
 
-/// Writes the entries of these pieces into the merged file of a generation, on the disk `target`, and syncs the file.
+/// Writes the entries of these pieces on the disk `source`, by log and in order, into the merged file of a generation, on the disk `target`, and syncs the file.
 /// The caller syncs the file's name. After each piece, `spend` receives the written bytes, and may wait or fail.
 pub(super) fn write_file(
-    pieces: MergePieces<'_>,
+    source: &dyn Disk,
+    logs: Vec<Vec<LogPiece>>,
     target: &Arc<dyn Disk>,
     config: &LogConfig,
     generation: &Generation,
@@ -93,7 +87,7 @@ pub(super) fn write_file(
     let segments = Segments::create(target, file, config, before, Origin { identity, salt, entries })?;
     let mut rewriter =
         Rewriter { segments, buffer: Buffer::usual(), generation, failed: None, last: Tid::ZERO, spend };
-    tid_order::visit(pieces.disk, pieces.logs, &mut |entry| rewriter.push(entry))?;
+    tid_order::visit(source, logs, &mut |entry| rewriter.push(entry))?;
     rewriter.end(file)
 }
 

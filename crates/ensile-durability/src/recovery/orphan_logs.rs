@@ -120,8 +120,8 @@ impl UnlistedFiles<'_> {
         opened.and_then(|opened| whole_to(opened, file)).map_err(Unreadable::Here)
     }
 
-    /// Reason to suspect that entries that count stood behind the end of this chain; `None` without suspicion. `to` is
-    /// the largest epoch of the file's entries, from the name of the closed file.
+    /// Reason to suspect that entries that count stood behind the end of this chain; `to` is the epoch in the file's
+    /// name.
     fn doubt(
         &self,
         generation: &Generation,

@@ -7,10 +7,11 @@
 //!
 //! Neighbours: `replay_state` and `replay_scheduler` have the pieces; the engine's threads call `replay`.
 
-use ensile_base::{Epoch, Tid};
+use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use super::chain::Chain;
+use super::load::told_where;
 use super::read_ahead::{ReadBuffers, recycle_vec};
 use super::report::RecoveryReport;
 use crate::files::block::scan::ReadBlocks;
@@ -128,12 +129,7 @@ pub(super) fn replay(
         counts.blocks += 1;
         let mut entries = recycle_vec(batch);
         parse(piece, header, payload, &mut entries, &mut counts).map_err(|detail| damaged(at, detail))?;
-        target.replay(&entries).map_err(|refused| DurabilityError::Replay {
-            file: file.as_str().into(),
-            offset: piece.offset + at as u64,
-            tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
-            detail: refused.detail.into(),
-        })?;
+        told_where(target.replay(&entries), &entries, &file, piece.offset + at as u64)?;
         counts.entries += entries.len() as u64;
         batch = recycle_vec(entries);
     }

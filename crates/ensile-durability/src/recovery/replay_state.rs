@@ -43,12 +43,11 @@ pub(super) struct Judged {
     pub(super) unlisted: Vec<SegmentFile>,
     /// Unlisted files that do not prove to be this database's: the files stay (I1).
     pub(super) not_removable: Vec<SegmentFile>,
-    /// Files of a backup. `older` is needed by older states only, and removed once the manifest has no older states.
-    /// `left` is the remainder of an unfinished run, and removed first (N21).
+    /// Files of a backup: `older` goes once the manifest has no older states; `left`, of an unfinished run, first
+    /// (N21).
     pub(super) older: Vec<SegmentFile>,
     pub(super) left: Vec<SegmentFile>,
-    /// Files that a repair gives up, removed once the manifest no longer lists the files, or lists the files as
-    /// discarded. Until then the files show the used epochs (L4).
+    /// Files that a repair gives up, removed after its manifest. Until then the files show the used epochs (L4).
     pub(super) given_up: Vec<SegmentFile>,
     /// Offsets at which a repair cuts files that stay, once the manifest is durable.
     pub(super) cuts: Vec<(SegmentFile, u64)>,
@@ -161,8 +160,7 @@ impl Recovery {
         turns.order(&mut self.pieces);
     }
 
-    /// Next turn of the calling thread. `take` receives the bytes that the state keeps for older entries. Waits for
-    /// other threads while the answer is [`Turn::Wait`].
+    /// Next turn of the calling thread, which waits for others. `take` receives the bytes kept for older entries.
     fn take_turn(&self, target: &dyn Recoverable, take: fn(&mut Turns, u64) -> Turn) -> Turn {
         loop {
             // The state has its own locks, so the question comes before the lock.
@@ -224,8 +222,7 @@ impl Recovery {
         Ok(true)
     }
 
-    /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true: another turn may
-    /// follow.
+    /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true: go on.
     fn replay_piece(&self, piece: &LogPiece, target: &dyn Recoverable) -> Result<bool> {
         let turn = TurnUnderWay { recovery: self, is_done: false };
         let mut buffers = self.buffers.lock().pop().unwrap_or_default();

@@ -1,8 +1,6 @@
-//! Second write of the bytes that recovery decided to be durable, but that after a failed sync, or after the death of
-//! the process alone, may be only in the system's cache.
+//! Second write of the durable bytes that, after a failed sync or a process's death, may be only in the system's cache.
 //!
-//! Only bytes that are, at that moment, a whole block of the log are written back. A failed attempt can be repeated:
-//! every byte is written again before the next sync.
+//! Only bytes that are now a whole block of the log are written back, and every byte again after a failed attempt.
 //!
 //! Neighbours: `install_generation`, `mapped_tail` and `examination` call; `chain` knows the synced offset.
 
@@ -25,8 +23,7 @@ pub(super) enum AtOnce {
     Little,
 }
 
-/// Writes again, and syncs, the blocks that no later block of the chain shows to be on stable storage. The caller does
-/// this before it serves or reports an entry of these blocks.
+/// Writes again, and syncs, the blocks that no later block shows to be synced, before an entry of them is served.
 pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, at_once: AtOnce) -> Result<()> {
     for link in chain.links.iter().filter(|link| link.synced_to < link.end) {
         let name = link.file.to_string();

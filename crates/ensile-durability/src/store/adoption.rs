@@ -9,10 +9,8 @@
 //! Log, checkpoint and hint files keep the identity of their writer, which the manifest lists.
 //!
 //! Invariants:
-//! - I1: a linked folder is refused as the original's if it has its number in the manifest, and the main folder does
-//!   not.
-//! - B4: an adoption first takes the entries of a process-safe life into the logs, as an open would, under the same
-//!   locks. The lost entries are reported before a change of any other file.
+//! - I1: a linked folder is refused as the original's if only this folder has its number in the manifest.
+//! - B4: an adoption first takes, under the same locks, the entries of a process-safe life, and reports the lost ones.
 //!
 //! Neighbours: `recovery::examination::adoption_report` calls; `ownership` compares marks and manifest.
 
@@ -55,8 +53,7 @@ pub(crate) struct LeftToAdopt {
 }
 
 /// Makes the database in this folder a database of its own. The archive stays with the original. `take` first takes the
-/// entries of a process-safe life, and reports the entries that the adoption gives up. Errors of `take` and of
-/// [`crate::adopt`]. After an error of `take`, no other file has changed.
+/// entries of a process-safe life, and reports the lost ones; after its error, no other file has changed.
 pub(crate) fn adopt(
     disk: &Arc<dyn Disk>,
     take: impl FnOnce(&Arc<dyn Disk>, &Manifest) -> Result<LeftToAdopt>,

@@ -1,5 +1,4 @@
-//! Archive of an open database. Closed log files are copied to the archive before their removal
-//! (`docs/internals/protocols/backups.md`, section 2).
+//! Archive of an open database: closed log files are copied before their removal (`protocols/backups.md`, section 2).
 //!
 //! ```text
 //! archive -> a folder on another device      FOLDER                   the mark: its owner (I1)
@@ -17,10 +16,11 @@
 //! `archive_seal` the line of the manifest. `recovery::archive` reads the archive for a restore.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use ensile_base::sync::Mutex;
-use ensile_disk::{Disk, DiskFile, FolderKind};
+use ensile_disk::{Disk, DiskError, DiskFile, FolderKind};
 
 use super::closed_file::ClosedFile;
 use crate::counter::Counter;
@@ -129,8 +129,7 @@ impl Archive {
         *self.lacking.lock() = files.first().map(|first| format!("{first}{more}").into());
     }
 
-    /// Generation of this number, as `ARCHIVE` lists it; `None` if `ARCHIVE` does not list the generation, or does not
-    /// exist. A recovery asks for a log file without a listed generation.
+    /// Generation of this number, if `ARCHIVE` exists and lists it. A recovery asks for an unlisted log file.
     pub(crate) fn listed_generation(&self, generation: u64) -> Result<Option<Generation>> {
         let list = self.read(&mut self.state.lock())?;
         let generations = list.into_iter().flat_map(|list| list.generations);
@@ -297,15 +296,9 @@ impl Archive {
     fn copy(&self, closed: &ClosedFile, beside: &str) -> Result<()> {
         let from = closed.file.to_string();
         let (source, copy) = (self.disk.open_to_read(&from)?, self.disk.create(beside)?);
-        let (mut bytes, mut offset) = (vec![0; COPY_BYTES], 0);
-        while offset < closed.bytes {
-            let wanted = (closed.bytes - offset).min(COPY_BYTES as u64) as usize;
-            let read = source.read_at(&mut bytes[..wanted], offset)?;
-            if read == 0 {
-                return Err(DurabilityError::damaged_file(&from, offset, "it ends before its last block"));
-            }
-            copy.write_at(&bytes[..read], offset)?;
-            offset += read as u64;
+        let offset = copy_range(&*source, &*copy, 0..closed.bytes)?;
+        if offset < closed.bytes {
+            return Err(DurabilityError::damaged_file(&from, offset, "it ends before its last block"));
         }
         assert_eq!(offset, closed.bytes, "A1: each byte of {from} is copied");
         copy.sync_all()?;
@@ -317,6 +310,25 @@ impl Archive {
             "what stands here is not the next block of its log, so the file is neither archived nor removed";
         Err(DurabilityError::damaged_file(&from, end, detail))
     }
+}
+
+/// Copies these bytes of `source`, up to its end, to the beginning of `copy`. Returns the offset of the end.
+pub(crate) fn copy_range(
+    source: &dyn DiskFile,
+    copy: &dyn DiskFile,
+    of: Range<u64>,
+) -> Result<u64, DiskError> {
+    let (mut bytes, mut offset) = (vec![0; COPY_BYTES], of.start);
+    while offset < of.end {
+        let wanted = (of.end - offset).min(COPY_BYTES as u64) as usize;
+        let read = source.read_at(&mut bytes[..wanted], offset)?;
+        if read == 0 {
+            break;
+        }
+        copy.write_at(&bytes[..read], offset - of.start)?;
+        offset += read as u64;
+    }
+    Ok(offset)
 }
 
 /// Length in bytes of the intact beginning of a log file, payloads included; 0 without an opening block of this name.
@@ -337,8 +349,7 @@ pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64
     Ok(end)
 }
 
-/// Checks that the folder of an unlisted archive may become this database's archive: it has no `ARCHIVE` of an ended
-/// archive, and the link `archive` does not lead elsewhere.
+/// Checks that the folder of an unlisted archive has no ended archive, and that the link `archive` leads there.
 pub(crate) fn check_new(disk: &dyn Disk, manifest: &Manifest, wanted: &std::path::Path) -> Result<()> {
     if manifest.has_archive() {
         return Ok(());

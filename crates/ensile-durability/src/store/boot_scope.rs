@@ -1,5 +1,4 @@
-//! Identity of the run in which a process-safe life's acknowledged results count: a boot, with the mounts of its
-//! folders.
+//! Identity of the run in which a process-safe life's results count: a boot, with the mounts of its folders.
 //!
 //! ```text
 //! half of 64 bits | half of 64 bits
@@ -13,8 +12,7 @@ use ensile_disk::{BootId, Disk, DiskError};
 
 use crate::files::names::log_folder;
 
-/// Identity of the current run, for a life with this number of logs; `None` if the system does not tell its boot. A
-/// recovery compares it with the run in the manifest, and writes it there.
+/// Identity of the current run, for a life with this number of logs; `None` if the system does not tell its boot.
 pub(crate) fn run_of(disk: &dyn Disk, logs: u32) -> Result<Option<BootId>, DiskError> {
     let Some(boot) = disk.boot() else { return Ok(None) };
     let mounts = folders(logs).map(|folder| mount_of(disk, &folder)).collect::<Result<Vec<_>, _>>()?;

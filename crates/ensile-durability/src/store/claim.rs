@@ -24,8 +24,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// Makes the wanted folders this database's folders: made or linked, locked, marked, and on the list of the next
-/// manifest. Returns the locks of the new folders, and true if there are new folders: the caller then replaces the
-/// manifest. Errors: [`DurabilityError::ForeignFolder`], [`DurabilityError::InUse`], and those of [`folders::make`].
+/// manifest. Returns the locks of the new folders, and true if there are new ones: the caller replaces the manifest.
 pub(crate) fn claim(keeper: &mut ManifestKeeper, wanted: &[Wanted<'_>]) -> Result<(Locks, bool)> {
     let disk = Arc::clone(keeper.disk());
     let mut locks = Locks::empty();

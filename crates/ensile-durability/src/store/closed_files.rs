@@ -1,5 +1,4 @@
-//! Closed log files, which get no more blocks, and their removal after a checkpoint covers them. Each logger has a list
-//! of its own closed files, the open store a list of closed generations' files.
+//! Closed log files, which get no more blocks, and their removal after a checkpoint covers them, in lists of a log.
 //!
 //! Invariants:
 //! - K1: the oldest file is removed first, and only if all its entries have epochs below the covered epoch.
@@ -95,11 +94,10 @@ impl ClosedFiles {
         (waiting().count() as u64, waiting().map(|file| file.bytes).sum())
     }
 
-    /// Removes files from the front of the list. The first file that has an entry of epoch `covered` or later, or that
-    /// is kept, ends the removal. If `archive` is given, a file is archived before its removal. `note` is called with
-    /// each removed file, and with the file's space if the space is kept. The caller syncs the names of the removed
-    /// files, after a failure too. If a file is missing, an earlier call removed the file and reported a failure.
-    /// Errors: the disk's errors. If a file cannot be archived, the reason: the file and all later files stay.
+    /// Removes files from the front of the list, up to the first file that has an entry of epoch `covered` or later, or
+    /// that is kept. A file is archived before its removal. `note` is called with each removed file, and with its space
+    /// if that is kept. The caller syncs the names, after a failure too. A missing file was removed by an earlier call
+    /// that failed. After an error, the file and all later files stay.
     pub(crate) fn remove_below(
         &self,
         disk: &dyn Disk,

@@ -49,8 +49,7 @@ impl Reserve {
         self.is_kept.load(Ordering::Acquire)
     }
 
-    /// Makes the missing files of the reserve if the disk has space. A disk without space is no failure: a later call
-    /// tries again. Errors: the disk's, for a reason other than space.
+    /// Makes the missing files of the reserve if the disk has space; otherwise a later call tries again.
     pub(crate) fn make(&self) -> Result<(), DiskError> {
         let mut is_kept = true;
         for folder in &self.folders {

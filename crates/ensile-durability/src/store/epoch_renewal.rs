@@ -2,8 +2,7 @@
 //!
 //! Invariant: L6: The limit of E moves only after the manifest with the new reservation stands on disk.
 //!
-//! Neighbours: `reserved_epochs` decides; `log::epoch_reservation` calls, from a thread that nobody waits for, and at a
-//! close.
+//! Neighbours: `reserved_epochs` decides; `log::epoch_reservation` calls, from a thread that nobody waits for.
 
 use std::sync::Arc;
 
@@ -14,8 +13,7 @@ use super::open_store::OpenStore;
 use crate::files::manifest::{Manifest, NotReplaced};
 
 impl OpenStore {
-    /// Reserves more epochs when half of the reserved epochs are used (L6). True if the limit of E has moved. Writes
-    /// nothing if `has_ended` says that the database has ended.
+    /// Reserves more epochs when half are used (L6), unless `has_ended`. True if the limit of E has moved.
     pub(crate) fn renew_epochs(&self, has_ended: impl Fn() -> bool) -> bool {
         let (epochs, now_nanos) = (self.epochs(), self.clock().nanos());
         let due = self.reserved_epochs.lock().next_end_if_due(now_nanos, epochs.now());
@@ -39,8 +37,8 @@ impl OpenStore {
         }
     }
 
-    /// Writes `due` into the manifest, unless the manifest has a larger bound by now. Returns the bound in the
-    /// manifest. `None` if the database has ended: the manifest and the limit of E do not change (L6).
+    /// Writes `due` into the manifest, unless there is a larger bound. Returns the bound; `None` if the database has
+    /// ended.
     fn write_reserved(&self, due: Epoch, has_ended: impl Fn() -> bool) -> Result<Option<Epoch>, DiskError> {
         let mut keeper = self.manifest();
         // The check is under the manifest's lock, for which a close waits: later the manifest may be another process's.

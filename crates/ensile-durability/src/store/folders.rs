@@ -13,8 +13,7 @@ use ensile_disk::{Disk, FolderKind};
 
 use crate::{DurabilityError, Result};
 
-/// Checks that `links` is empty, or has a distinct folder for each of `count` owners. `what` (such as "log") and
-/// `owner` (such as "logger") are words for the error text.
+/// Checks that `links` is empty, or has a distinct folder for each of `count` owners. `what`, `owner`: words.
 pub(crate) fn check_links(links: &[PathBuf], count: usize, what: &str, owner: &str) -> Result<()> {
     if !links.is_empty() && links.len() != count {
         return Err(DurabilityError::config(format!("{what} folders: give one for each {owner}")));

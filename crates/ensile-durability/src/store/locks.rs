@@ -107,8 +107,7 @@ impl Locks {
         self.file.as_deref().map(DiskLock::file_id).transpose()
     }
 
-    /// Checks that the main folder and the folders of `logs` logs still have names. Locks on `LOCK` files are not
-    /// checked, because the file may be removed without its folder. Errors: [`DiskError::Removed`]; the disk's.
+    /// Checks that the main folder and the folders of `logs` logs still have names. A `LOCK` may go without its folder.
     pub(crate) fn check_named(&self, logs: usize) -> Result<(), DiskError> {
         let is_needed =
             |name: &str| name.is_empty() || logger_of(name).is_some_and(|log| (log as usize) < logs);

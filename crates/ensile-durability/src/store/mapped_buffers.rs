@@ -301,17 +301,15 @@ pub(crate) struct LeftEntries {
 pub(crate) struct LeftBuffers {
     /// Buffers with entries, ordered by log and number.
     pub(crate) buffers: Vec<LeftEntries>,
-    /// For every listed buffer, the number of blocks of its log after the last write of the buffer. A log with fewer
-    /// blocks now is an older copy, or its device has lost bytes.
+    /// Number of blocks of its log after each listed buffer's last write. A log with fewer is older, or has lost bytes.
     pub(crate) written: Vec<(BufferName, u64)>,
     /// Paths of buffers and lists that were changed after the death of their process.
     pub(crate) changed: Vec<String>,
 }
 
 impl LeftBuffers {
-    /// Finds the buffers in the `logs` logs of the owner's generation, of which the manifest says that it has some.
-    /// `owner.logger` is ignored. Errors: [`DurabilityError::Damaged`] for a state that no death of a process leaves
-    /// (B4).
+    /// Finds the buffers in the `logs` logs of the owner's generation, which must have some. `owner.logger` is ignored.
+    /// Errors: [`DurabilityError::Damaged`] for a state that no death of a process leaves (B4).
     pub(crate) fn find(disk: &dyn Disk, owner: BufferOwner, logs: u32) -> Result<Self> {
         let mut found = Self::default();
         for logger in 0..logs {
@@ -444,8 +442,7 @@ pub(crate) fn missing_files(
 
 /// Checks that no unlisted buffer of the owner counts an entry: a buffer is listed before its first entry, and struck
 /// when it is empty (B4). The bits of the list have no checksum, so this check finds a lost bit, and the folder of an
-/// earlier version whose manifest did not name its boot. `boot` selects the buffers of a boot; `None` selects every
-/// boot.
+/// earlier version whose manifest did not name its boot. `boot` selects a boot; `None` selects every boot.
 fn check_unlisted(
     disk: &dyn Disk,
     owner: &BufferOwner,
@@ -519,8 +516,7 @@ fn buffer_files(disk: &dyn Disk, logger: u32) -> Result<Vec<BufferFile>, DiskErr
     Ok(found)
 }
 
-/// Reads the entries that the buffer's counting word covers, and the number of blocks of its log after the last write
-/// of the buffer. The entries are `None` if the word counts no entry.
+/// Reads the entries that the buffer's counting word covers, if any, and the blocks of its log after its last write.
 fn read(disk: &dyn Disk, name: BufferName) -> Result<(Option<LeftEntries>, u64)> {
     let path = name.to_string();
     let damaged = |detail: &str| damaged_file_error(&path, FRONT_BYTES, detail);

@@ -33,6 +33,14 @@ pub(crate) fn renewable_marks(disk: &dyn Disk, manifest: &Manifest) -> Result<Ve
     Ok(renewable)
 }
 
+/// As [`renewable_marks`]; empty without a readable manifest.
+pub(crate) fn renewable_in(disk: &dyn Disk) -> Result<Vec<String>> {
+    match Manifest::read(disk) {
+        Ok(Some(manifest)) => renewable_marks(disk, &manifest),
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// Writes the marks of these folders of a closed database.
 pub(crate) fn renew_marks(
     disk: &dyn Disk,

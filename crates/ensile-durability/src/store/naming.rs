@@ -1,7 +1,6 @@
 //! Check of a folder's application name at an open, and the name that an open gives.
 //!
-//! Invariant: I5: A folder with a name is opened for this name only, and not without a name. A folder without a name
-//! gets the name of the open, with the manifest of the open.
+//! Invariant: I5: a folder with a name is opened for this name only. A folder without a name gets the open's.
 //!
 //! Neighbours: `application` has the name. `open` compares it before the first change; `recovery` reports a given name.
 

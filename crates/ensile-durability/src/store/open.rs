@@ -92,8 +92,8 @@ impl Store {
         };
         match Manifest::read(&*disk)? {
             None => check_new(&*disk, opening)?,
-            // `LOCK` is made only after the folder has proved to belong to the database, and may be opened so (I1). An
-            // existing `LOCK` is locked first, so that the error names its holder.
+            // `LOCK` is made only after the folder may be opened (I1). An existing `LOCK` is locked first: the error
+            // names its holder.
             Some(mut manifest) if !disk.exists(LOCK)? => {
                 ownership::check_main(&*disk, &manifest, false)?;
                 look(&manifest)?;
@@ -230,9 +230,8 @@ fn lock_listed(
     Ok(missing)
 }
 
-/// Locks the folders of an existing database for a caller that does not open the database. A copy that has not ended is
-/// refused. `note` receives the reasons for which an open would refuse the folders. An unreadable manifest is no error
-/// here: the caller judges the manifest later.
+/// Locks the folders of an existing database for a caller that does not open it. A copy that has not ended is refused.
+/// `note` receives the reasons for which an open would refuse. An unreadable manifest is judged by the caller.
 pub(crate) fn lock_existing(
     disk: &dyn Disk,
     mode: LockMode,

@@ -54,7 +54,7 @@ pub struct StoreStart {
 pub struct OpenStore {
     disk: StdArc<dyn Disk>,
     /// Process that opened the database. No other process uses the store (I4).
-    process: Process,
+    pub(crate) process: Process,
     epochs: Arc<Epochs>,
     clock: Clock,
     /// Keeper of a manifest that stood on disk.
@@ -71,7 +71,8 @@ pub struct OpenStore {
     archive: Option<Archive>,
     hold: ShippingHold,
     returned: ReturnedSpace,
-    replayed_bytes: u64,
+    /// See [`StoreStart`].
+    pub(crate) replayed_bytes: u64,
     /// Locks that keep other processes out; `None` after the release. Locks are only added, or taken as a whole.
     locks: Mutex<Option<Locks>>,
 }
@@ -128,14 +129,6 @@ impl OpenStore {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
-    }
-
-    pub(crate) fn replayed_bytes(&self) -> u64 {
-        self.replayed_bytes
-    }
-
-    pub(crate) fn process(&self) -> &Process {
-        &self.process
     }
 
     /// True if this process was forked from the process that opened the database (I4).
@@ -244,8 +237,7 @@ impl OpenStore {
         }
     }
 
-    /// Checks that the main folder and the folders of `logs` logs still have names. A removed folder takes its files
-    /// with it. Errors: [`DiskError::Removed`]; the disk's.
+    /// Checks that the main folder and the folders of `logs` logs still have names: a removed folder takes its files.
     pub(crate) fn check_named(&self, logs: usize) -> Result<(), DiskError> {
         self.locks.lock().as_ref().map_or(Ok(()), |locks| locks.check_named(logs))
     }

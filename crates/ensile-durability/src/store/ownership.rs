@@ -41,19 +41,16 @@ pub(crate) fn is_same(a: FolderId, b: FolderId) -> bool {
     a.inode == b.inode && a.born_nanos.zip(b.born_nanos).is_none_or(|(a, b)| a == b)
 }
 
-/// True if the folder is a copy of the manifest's folder, as a whole or in a part: the number of the main folder, or of
-/// an existing listed folder, differs from the manifest. Marks are not compared, because a copy has the same marks. An
-/// empty listed folder is no copy: its device is not mounted.
+/// True if the folder is a copy of the manifest's folder, in whole or part: the number of the main folder, or of an
+/// existing listed one, differs. Copies have the same marks. An empty listed folder's device is not mounted.
 pub(crate) fn is_copy(disk: &dyn Disk, manifest: &Manifest) -> Result<bool, DiskError> {
     if !is_same(disk.folder_id("")?, manifest.main()) {
         return Ok(true);
     }
     for (name, listed) in manifest.folders.iter().filter(|(name, _)| *name != MAIN) {
-        let is_there = match disk.folder_kind(name)? {
-            FolderKind::Missing | FolderKind::Link { is_there: false, .. } => false,
-            FolderKind::Plain | FolderKind::Link { .. } => true,
-        };
-        if is_there && !is_same(disk.folder_id(name)?, *listed) && !holds_nothing(disk, name)? {
+        let kind = disk.folder_kind(name)?;
+        let is_gone = matches!(kind, FolderKind::Missing | FolderKind::Link { is_there: false, .. });
+        if !is_gone && !is_same(disk.folder_id(name)?, *listed) && !holds_nothing(disk, name)? {
             return Ok(true);
         }
     }
@@ -244,10 +241,8 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>> {
     }
     let folders = disk.list_folders("")?;
     for name in folders.iter().filter(|name| is_own_folder(name)) {
-        if matches!(disk.folder_kind(name)?, FolderKind::Link { is_there: false, .. }) {
-            continue;
-        }
-        if !disk.list(name)?.is_empty() {
+        let is_gone = matches!(disk.folder_kind(name)?, FolderKind::Link { is_there: false, .. });
+        if !is_gone && !disk.list(name)?.is_empty() {
             traces.push(name.clone());
         }
     }
@@ -275,8 +270,7 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>> {
     Ok(Some(DurabilityError::NotADatabase { folder, detail }))
 }
 
-/// Reads the manifest of a folder that must have a manifest. Errors: those of [`Manifest::read`]. A missing manifest is
-/// damage, or means that the folder has no database.
+/// Reads the manifest of a folder that must have one: a missing manifest is damage, or the folder has no database.
 pub(crate) fn expect_manifest(disk: &dyn Disk) -> Result<Manifest> {
     match Manifest::read(disk)? {
         Some(manifest) => Ok(manifest),

@@ -96,8 +96,7 @@ impl ReservedEpochs {
         is_near.then(|| self.failure.clone().unwrap_or_else(|| "no more could be reserved yet".into()))
     }
 
-    /// New end of the reservation, if half of the reserved epochs are used at E = `epoch`. Also measures the rate of
-    /// epochs.
+    /// New end of the reservation, if half of the epochs are used at E = `epoch`. Also measures the rate of epochs.
     pub(crate) fn next_end_if_due(&mut self, now_nanos: u64, epoch: Epoch) -> Option<Epoch> {
         let (since, from) = self.measured;
         debug_assert!(epoch >= from, "E1: E only grows");

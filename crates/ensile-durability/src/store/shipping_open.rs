@@ -2,8 +2,7 @@
 //!
 //! Invariants:
 //! - H6: a fenced database stays fenced in later lives, unless an open asks for a fenced folder.
-//! - H8: an open without shipping refuses a folder that ships, unless it stops the shipping: another may have taken
-//!   over.
+//! - H8: an open without shipping refuses a folder that ships, unless it stops the shipping: it may be taken over.
 //!
 //! Neighbours: `shipping_target` has the store as the manifest remembers it. `open` asks before the first change.
 

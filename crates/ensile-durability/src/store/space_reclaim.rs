@@ -17,8 +17,7 @@ use ensile_disk::{Disk, KeptSpace};
 
 const PIECE_BYTES: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(10);
-/// Largest number of removed files that wait, each with a file descriptor. Above it, the oldest frees its space at
-/// once.
+/// Largest number of removed files that wait, each with a descriptor. Above it, the oldest frees its space at once.
 const FILES_MAX: usize = 64;
 /// Free bytes of a device below which no space is held on the device.
 const FREE_BYTES_MIN: u64 = 1 << 30;

@@ -82,8 +82,8 @@ impl Checkpoints {
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
         store.keep_locks(locks);
         if is_new {
-            // The manifest lists the folders before a file is there: without its device a mount point is not taken for
-            // the folder.
+            // The manifest lists the folders before a file is there: a mount point without its device is not the
+            // folder.
             let next = keeper.manifest().clone();
             keeper.replace(next)?;
         }
@@ -102,7 +102,7 @@ impl Checkpoints {
         let pictures = PictureKeeper::new(origin, config.checkpointers, &page_files, next_page, base)?;
         let goes_on = pictures.pages_to_write() == WantedPages::Changed;
         let terms = terms(&config, log, database, generation, goes_on);
-        let opened = OpenFigures { now_nanos: store.clock().nanos(), replayed_bytes: store.replayed_bytes() };
+        let opened = OpenFigures { now_nanos: store.clock().nanos(), replayed_bytes: store.replayed_bytes };
         let outlook = outlook_of(&**store.disk(), database, &config, measured, opened);
         let rules = rules_of(&config, is_without_log);
         let machine = CheckpointStateMachine::new(terms, rules, installed, number, opened, outlook);
@@ -127,8 +127,7 @@ impl Checkpoints {
     }
 }
 
-/// Returns the settings that are fixed while `database` is open, with open generation `generation`. `goes_on`: the
-/// first picture keeps pages of the installed picture.
+/// Returns the settings that are fixed while `database` is open. `goes_on`: the first picture keeps installed pages.
 fn terms(config: &CheckpointConfig, log: &Log, database: Identity, generation: u64, goes_on: bool) -> Terms {
     Terms {
         strategy: config.strategy,

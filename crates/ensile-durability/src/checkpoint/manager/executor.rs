@@ -1,8 +1,7 @@
 //! Actions of checkpoints: this module carries out the actions that `state_machine` decides, and reports the outcomes.
 //!
 //! Invariants:
-//! - K1, N12: e_h is E, read under the lock of the decisions when a part has ended; the e_h of a picture is e_c. Log
-//!   files are removed after the manifest names the checkpoint.
+//! - K1, N12: e_h is E, read under the lock of the decisions when a part has ended; the e_h of a picture is e_c.
 //! - I3: nothing is removed while a reader holds a lease, up to a stated limit.
 //!
 //! Neighbours: `fuzzy_part_writer` and `picture` write; the store has the manifest, the log removes its files.
@@ -105,8 +104,7 @@ impl Checkpoints {
         }
     }
 
-    /// Reports that the archive cannot learn of generations about to leave the list: the checkpoint is not installed
-    /// (A3).
+    /// Reports that the archive cannot learn of generations that leave the list: nothing is installed (A3).
     fn not_archived(&self, error: &DurabilityError) -> CheckpointStep {
         let why = NotInstalled::OldStands(format!("the archive cannot be written: {error}"));
         let (is_installed, answers) = self.machine.lock().record_install(Err(why), self.clock.nanos());
@@ -291,8 +289,7 @@ impl Checkpoints {
         Ok(PartUnderWay::Pages(Box::new(work)))
     }
 
-    /// Writes the next block of this part, or ends the part; gives it up if the attempt has failed or the log has
-    /// stopped.
+    /// Writes the next block of this part, or ends it; gives it up if the attempt has failed or the log has stopped.
     pub(super) fn step_part(
         &self,
         checkpointer: usize,
@@ -420,8 +417,8 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
-    /// Removes the parts and the log files that `installed` covers, unless a reader holds a lease (I3). Returns the
-    /// time of the next try in nanoseconds; `None` if no next try is needed.
+    /// Removes the files that `installed` covers, unless a reader holds a lease (I3). Returns a next try in
+    /// nanoseconds.
     pub(super) fn remove_covered(&self, installed: &InstalledCheckpoint) -> Option<u64> {
         let listed = self.store.manifest().manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
         assert_eq!(listed, Some(installed.number()), "K1: the manifest names it before anything goes");

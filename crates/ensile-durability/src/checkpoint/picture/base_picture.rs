@@ -6,8 +6,7 @@
 //! | of a state that does not mark | writes all pages to the same files, as far as they exist |
 //! | of the database that this database was copied from | writes all pages to files of its own (I1) |
 //!
-//! Invariants: N12: units that the loaded picture reaches are not free. I3: while a reader holds a lease, no existing
-//! unit is free: the unit may belong to an earlier picture.
+//! Invariants: N12: units that the loaded picture reaches are not free. I3: beside a lease, no existing unit is free.
 //!
 //! Neighbours: [`super::picture_set`] owns the base; [`crate::files::picture::loaded_picture`] comes from recovery.
 

@@ -108,9 +108,8 @@ pub(crate) struct PictureKeeper {
 const NO_NUMBER: &str = "no number is left for another page file";
 
 impl PictureKeeper {
-    /// Creates the keeper of a database with `checkpointers` checkpointers. `there` lists the page files in the
-    /// checkpointers' folders, including those of the installed picture. `next_page` is above the number of every page.
-    /// `installed` is the base of the next picture, if given.
+    /// Creates the keeper of a database. `there` lists the page files in the checkpointers' folders. `next_page` is
+    /// above the number of every page. `installed` is the base of the next picture, if given.
     pub(crate) fn new(
         origin: PagesOrigin,
         checkpointers: usize,
@@ -290,8 +289,7 @@ impl PictureKeeper {
         kept.unreached.extend(dropped);
     }
 
-    /// Frees the extents of a failed attempt. Files that the installed picture does not have are given up, because the
-    /// files are removed. Errors: an error of the disk: a file stays longer than needed.
+    /// Frees the extents of a failed attempt, and gives up files that the installed picture does not have.
     pub(crate) fn abandon(&self) -> Result<(), DiskError> {
         let files = {
             let mut kept = self.kept.lock();
@@ -307,8 +305,7 @@ impl PictureKeeper {
         cut(&files)
     }
 
-    /// Frees the extents that no installed picture reaches any more, without a lease. After an error, a file stays
-    /// longer.
+    /// Frees the extents that no installed picture reaches, without a lease. After an error, a file stays longer.
     pub(crate) fn release(&self) -> Result<(), DiskError> {
         let files = {
             let mut kept = self.kept.lock();

@@ -10,8 +10,6 @@
 //!
 //! Neighbours: a backup's check and an examination's load feed blocks first, and then the parts in order.
 
-use std::cmp::Ordering;
-
 use ensile_base::Tid;
 use ensile_base::limits::DISPLACED_KEYS_BYTES_MAX;
 
@@ -59,8 +57,7 @@ impl BesideKeys {
         Self { bytes_max, from: 0, until: usize::MAX, keys, versions, is_sorted: false }
     }
 
-    /// Adds the keys of a block that is read for the first time. After the last block, compares the keys with each
-    /// other. Errors: [`DurabilityError::Damaged`]: a key has two TIDs.
+    /// Adds the keys of a block. After the last block, an error names a key with two TIDs.
     pub(crate) fn add_block(
         &mut self,
         reader: &PictureReader,
@@ -74,7 +71,6 @@ impl BesideKeys {
     }
 
     /// Prepares for the pages of `part`. Reads the blocks once more if the keys of the part's span are not in memory.
-    /// Errors: as [`BesideKeys::add_block`]; also the error of a block that cannot be read.
     pub(crate) fn turn_to(
         &mut self,
         reader: &PictureReader,
@@ -99,8 +95,7 @@ impl BesideKeys {
         if self.is_sorted { Ok(()) } else { self.sort(reader) }
     }
 
-    /// Compares a page's entries with the keys, behind [`BesideKeys::turn_to`] for its part. The error is the page's
-    /// fault.
+    /// Compares a page's entries with the keys, behind [`BesideKeys::turn_to`]. The error is the page's fault.
     pub(crate) fn compare(
         &self,
         section: u32,
@@ -208,9 +203,9 @@ impl BesideKeys {
         self.order();
         self.is_sorted = true;
         for pair in self.versions.windows(2) {
-            let [one, other] = pair else { unreachable!("a window of two") };
-            let is_same = one.section.cmp(&other.section).then_with(|| self.key(one).cmp(self.key(other)));
-            if is_same == Ordering::Equal && one.tid != other.tid {
+            let (one, other) = (&pair[0], &pair[1]);
+            let is_same = one.section == other.section && self.key(one) == self.key(other);
+            if is_same && one.tid != other.tid {
                 return Err(reader.damaged_removes(other.block as usize, TWICE));
             }
         }

@@ -78,8 +78,7 @@ impl Attempt {
         Some(PartTask { number, low: self.epochs.low(), pages: self.pages, salt, slices, ticket, disk_space })
     }
 
-    /// Returns the manifest's entry for an attempt whose parts are all written, after the installed checkpoint
-    /// `old`.
+    /// Returns the manifest's entry for an attempt whose parts are all written, after the checkpoint `old`.
     pub(super) fn to_install(&self, old: Option<&InstalledCheckpoint>, terms: &Terms) -> InstalledCheckpoint {
         assert!(self.parts.are_finished(), "K1: every part is written");
         let Self { turn, epochs, parts, .. } = self;

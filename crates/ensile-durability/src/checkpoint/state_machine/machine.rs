@@ -86,8 +86,7 @@ pub(crate) struct CheckpointStateMachine {
 }
 
 impl CheckpointStateMachine {
-    /// Creates the state machine of a database. `opened` has the figures of the open. Every existing checkpoint has a
-    /// smaller number than `number`. `outlook` predicts recoveries.
+    /// Creates the state machine, with the figures of the open. Every existing checkpoint's number is below `number`.
     pub(crate) fn new(
         terms: Terms,
         rules: Rules,
@@ -130,8 +129,7 @@ impl CheckpointStateMachine {
         self.schedule.set_rules(rules, seen);
     }
 
-    /// Checks that a checkpoint can keep this target for the recovery time. Errors: [`DurabilityError::Config`]: the
-    /// load and the fixed costs of a recovery alone take at least as long as the target.
+    /// Checks that a checkpoint can keep this target: loading and fixed costs alone take less.
     pub(crate) fn check_target(&self, target: Option<Duration>) -> Result<()> {
         let refusal = self.forecast(self.schedule.logged_work().bytes, target).refusal();
         refusal.map_or(Ok(()), |why| Err(DurabilityError::config(why)))

@@ -32,8 +32,7 @@ pub(crate) enum Taken {
 }
 
 impl Taken {
-    /// The ranges that the next turn takes: the one with the oldest turn, or all on a demand, a new cut, or the first
-    /// turn.
+    /// The ranges that the next turn takes: the one with the oldest turn, or all on a demand or for a new cut.
     pub(super) fn next(installed: Option<&InstalledCheckpoint>, wanted: u32, is_demanded: bool) -> Self {
         match installed {
             Some(InstalledCheckpoint::Cycling(cycling)) if !is_demanded && !is_cut_anew(cycling, wanted) => {
@@ -94,8 +93,7 @@ fn is_cut_anew(CyclingCheckpoint { cut, ranges }: &CyclingCheckpoint, wanted: u3
     wanted != cut.wanted || count > 1 && is_uneven && has_become_so || has_too_few
 }
 
-/// The ranges after a turn that took `taken`. `walked` has the ranges that the turn wrote, in the order of their keys;
-/// `starts` has the starts of the ranges after a new cut.
+/// The ranges after a turn that took `taken` and wrote `walked`, in the order of keys. `starts` are those of a new cut.
 pub(super) fn after_turn(
     installed: Option<&InstalledCheckpoint>,
     taken: &Taken,

@@ -1,5 +1,4 @@
-//! Differences between kinds of checkpoints: the opening of a walk, the end of a walk, and the marks demanded after the
-//! walk. Pure. A kind is a variant here, and each difference is a method.
+//! Differences between kinds of checkpoints: opening and end of a walk, and the marks demanded after. Pure.
 //!
 //! ```text
 //! fuzzy, cycling:

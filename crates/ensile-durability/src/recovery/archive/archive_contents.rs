@@ -1,5 +1,4 @@
-//! Judgement of an archive: the whole files, and the epochs that the files can restore (A2). Files are read by their
-//! chains of blocks, as a database's, but files may be missing, and only `ARCHIVE` lists the generations.
+//! Judgement of an archive: the whole files, by their chains of blocks, and the epochs that they can restore (A2).
 //!
 //! Invariants:
 //! - A2: a file counts if it is whole to its last byte, its generation is listed, and it follows the previous file.

@@ -6,11 +6,9 @@
 //! ```
 //! The state is a picture at e_c, a copy of files that is closed at S, or nothing at all.
 //!
-//! Invariants: A2 and A4; L4: X is an epoch of a generation, at most the generation's D. Epochs above X are void in the
-//! new database for ever, because its files have no entry of them.
+//! Invariants: A2, A4; L4: X is at most the D of its generation. Epochs above X are void in the new database for ever.
 //!
-//! Neighbours: `archive_contents` has validated the archive; `merge` writes the file; a backup puts it beside the
-//! state.
+//! Neighbours: `archive_contents` has validated the archive; `merge` writes the file; a backup has the state.
 
 use std::sync::Arc;
 
@@ -31,7 +29,7 @@ use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::number;
 use crate::recovery::chain::{self, Chain};
-use crate::recovery::merge::{self, MergePieces};
+use crate::recovery::merge;
 use crate::recovery::read_ahead::ReadBuffers;
 use crate::recovery::replay::{self, Bounds, LogPiece};
 use crate::recovery::report::RecoveryReport;
@@ -199,8 +197,8 @@ impl ArchiveSource {
         Ok(logs)
     }
 
-    /// Writes the entries from the first epoch of `generation` up to X into the log file of the generation, on
-    /// `target`, and syncs the file and its name. Returns `None` if the archive has no such entry.
+    /// Writes the entries of `generation` up to X into its log file on `target`, synced. `None` if there is no such
+    /// entry.
     fn take(
         &self,
         target: &Arc<dyn Disk>,
@@ -223,8 +221,7 @@ impl ArchiveSource {
             told += written;
             spend(ArchivePiece { written, read: 0, bytes_total })
         };
-        let pieces = MergePieces { disk: &*self.disk, logs };
-        let written = merge::write_file(pieces, target, &config, &generation, &mut wrote)?;
+        let written = merge::write_file(&*self.disk, logs, target, &config, &generation, &mut wrote)?;
         assert!(told < written.bytes, "it has an opening block too");
         spend(ArchivePiece { written: written.bytes - told, read: 0, bytes_total })?;
         target.sync_folder(&log_folder(0))?;
@@ -232,11 +229,11 @@ impl ArchiveSource {
         Ok(Some(TakenLog { generation, entries: 0, bytes: written.bytes }))
     }
 
-    /// Writes the entries from the end of `after` up to X beside the state at `after`: a picture, files, or nothing.
-    /// `next` is the manifest that is to name the state. The folder `log0` belongs to this database, and the last
-    /// generation of `next` has no log. Returns the manifest of the database closed at X, and the written log. `spend`
-    /// is called after each piece that was written or read once more, may wait, and may end the work by an error. The
-    /// error of a refused entry names the place of the entry in the archive.
+    /// Writes the entries from the end of `after` up to X beside the state at `after`, which `next` is to name: a
+    /// picture, files, or nothing. The folder `log0` is this database's, and the last generation of `next` has no log.
+    /// Returns the manifest of the database closed at X, and the written log. `spend` is called after each piece that
+    /// was written or read once more, may wait, and may end the work. A refused entry's error names its place in the
+    /// archive.
     pub(crate) fn write_log_after(
         &self,
         disk: &Arc<dyn Disk>,
@@ -278,8 +275,8 @@ impl ArchiveSource {
         Ok((Manifest { reserved, generations, ..next }, taken))
     }
 
-    /// Gives the error of a refused entry of (`after`, X] the place of the entry in the archive. The entry is the
-    /// archive's, and the target has not damaged the entry. Other errors stay unchanged.
+    /// Gives the error of a refused entry of (`after`, X] the entry's place in the archive. Other errors stay
+    /// unchanged.
     fn told_where(&self, why: DurabilityError, after: Epoch, verifier: &dyn Recoverable) -> DurabilityError {
         if !matches!(why, DurabilityError::Replay { .. }) {
             return why;
@@ -298,8 +295,8 @@ impl ArchiveSource {
 
 impl TakenLog {
     /// Reads the written file as an open would, and shows its entries to `state`. Errors:
-    /// [`DurabilityError::TargetFailed`], with file and offset, if the file differs from the written bytes or cannot be
-    /// read; otherwise the refusal of the state, [`DurabilityError::Replay`] or [`DurabilityError::Unknown`].
+    /// [`DurabilityError::TargetFailed`] if the file differs from the written bytes or cannot be read; otherwise the
+    /// refusal of the state.
     fn verify(&mut self, disk: &dyn Disk, state: &dyn Recoverable, spend: &mut SpendPiece<'_>) -> Result<()> {
         let failed = |error| match error {
             DurabilityError::Replay { .. } | DurabilityError::Unknown { .. } => error,

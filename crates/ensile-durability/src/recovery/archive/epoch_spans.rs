@@ -57,8 +57,7 @@ impl GenerationSpans {
     }
 }
 
-/// Ranges of an archive that begins after `from`. A picture at the end of an epoch of a range, `after` included, can be
-/// brought to every later epoch of that range, except discarded epochs.
+/// Ranges of an archive that begins after `from`: see [`super::ArchiveFacts::ranges`].
 pub(super) fn ranges(from: Epoch, generations: &[GenerationSpans]) -> Vec<EpochSpan> {
     let mut ranges = vec![EpochSpan { after: from, to: from }];
     // True if the last range reaches the beginning of the next generation.

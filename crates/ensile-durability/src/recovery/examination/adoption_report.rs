@@ -4,8 +4,7 @@
 //! recover, because an open may send the user to adoption after the loss of a folder's mark. In a copy, D is final: the
 //! next open removes the buffers. So an adoption first reads the folder, and asks for consent.
 //!
-//! Invariants: B4: an adoption gives up a returned result only with the user's consent. B5: recovered entries have
-//! synced marks before the folder gets another identity.
+//! Invariants: B4: a returned result is given up only with the user's consent. B5: recovered entries are synced first.
 //!
 //! Neighbours: [`super::validator`] judges; `store::adoption` has the locks, and changes the folder.
 

@@ -14,10 +14,9 @@ use super::super::validation::Findings as _;
 use super::facts::{Damage, Examination, Remedy};
 use super::judge::Judge;
 use super::repair_plan::{self, NoRepair};
-use crate::files::manifest::Manifest;
 use crate::files::names::LOCK;
 use crate::store::LockMode;
-use crate::store::mark_renewal::{mark_file, renewable_marks};
+use crate::store::mark_renewal::{mark_file, renewable_in};
 use crate::store::open::lock_existing;
 use crate::{DurabilityError, Entry, Recoverable, Result};
 
@@ -62,10 +61,7 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
 /// Remedy for the findings. A mark that a repair writes anew is no obstacle to a cut.
 fn remedy(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<Remedy> {
     assert!(!found.is_whole(), "what is whole is left alone");
-    let mut marks = Vec::new();
-    if let Ok(Some(manifest)) = Manifest::read(disk) {
-        marks = renewable_marks(disk, &manifest)?.iter().map(|folder| mark_file(folder)).collect();
-    }
+    let marks: Vec<String> = renewable_in(disk)?.iter().map(|folder| mark_file(folder)).collect();
     let is_other = |damage: &&Damage| !marks.contains(&damage.file);
     let others =
         Examination { damage: found.damage.iter().filter(is_other).cloned().collect(), ..found.clone() };

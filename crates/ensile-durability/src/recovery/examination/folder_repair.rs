@@ -19,19 +19,18 @@ use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::folder_examination::examine_locked;
 use super::null_states::NullState;
 use super::repair_plan::{self, GIVE_UP, NoRepair, PICTURE_ALONE, RepairPlan};
-use crate::files::manifest::{Manifest, ManifestKeeper};
+use crate::files::manifest::ManifestKeeper;
 use crate::files::names::{MANIFEST, SegmentFile, log_folder, logger_of};
 use crate::log::LogConfig;
+use crate::store::archive::copy_range;
 use crate::store::claim::{Wanted, claim};
 use crate::store::folders::is_folder;
-use crate::store::mark_renewal::{mark_file, renew_marks, renewable_marks};
+use crate::store::mark_renewal::{mark_file, renew_marks, renewable_in, renewable_marks};
 use crate::store::open::{guard_disk, lock_existing};
 use crate::store::ownership::expect_manifest;
 use crate::store::{LockMode, Locks};
 use crate::{DurabilityError, Recoverable, Result};
 
-/// Bytes that a copy reads and writes at once.
-const COPY_BYTES: usize = 1 << 20;
 /// Cuts a damaged folder; `None` if nothing is damaged. `target` receives the entries of the damaged folder, and again
 /// the entries of the repaired folder; `target` keeps nothing.
 ///
@@ -60,10 +59,7 @@ pub fn repair_with(
     target: &dyn Recoverable,
     options: RepairOptions,
 ) -> Result<Option<Repaired>> {
-    let mut renewable = Vec::new();
-    if let Ok(Some(manifest)) = Manifest::read(&**disk) {
-        renewable = renewable_marks(&**disk, &manifest)?;
-    }
+    let mut renewable = renewable_in(&**disk)?;
     let marks: Vec<String> = renewable.iter().map(|folder| mark_file(folder)).collect();
     let mut locks = lock_existing(&**disk, LockMode::Exclusive, &mut |why| match why {
         DurabilityError::Damaged { file, .. } if marks.contains(&file) => Ok(()),
@@ -109,8 +105,7 @@ fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch, options: RepairOption
     }
 }
 
-/// Ignores a missing log folder if `options` permit. The folder may be on a device that is not mounted (I2). A folder
-/// that does not prove to be this database's is left alone (I1).
+/// Ignores a missing log folder if `options` permit: its device may not be mounted (I2). Foreign folders stay (I1).
 fn note_missing(options: RepairOptions, why: DurabilityError) -> Result<()> {
     match why {
         DurabilityError::Damaged { file, .. }
@@ -160,19 +155,11 @@ fn copy_aside(disk: &dyn Disk, loss: &Loss) -> Result<String> {
     Ok(folder)
 }
 
-fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<()> {
+fn copy(disk: &dyn Disk, from: &str, offset: u64, to: &str) -> Result<()> {
     let (source, copy) = (disk.open_to_read(from)?, disk.create(to)?);
-    let (mut bytes, mut written) = (vec![0; COPY_BYTES], 0);
-    loop {
-        let read = source.read_at(&mut bytes, offset)?;
-        if read == 0 {
-            assert_eq!(copy.len()?, written, "all of {from} is in {to}");
-            return Ok(copy.sync_all()?);
-        }
-        copy.write_at(&bytes[..read], written)?;
-        offset += read as u64;
-        written += read as u64;
-    }
+    let end = copy_range(&*source, &*copy, offset..u64::MAX)?;
+    assert_eq!(copy.len()?, end - offset, "all of {from} is in {to}");
+    Ok(copy.sync_all()?)
 }
 
 /// Makes the cut durable, like a recovery that ends at the cut.

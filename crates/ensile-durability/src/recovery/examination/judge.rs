@@ -49,8 +49,6 @@ pub(crate) struct Judge {
     pub(super) disk: Arc<dyn Disk>,
     /// Manifest, given by the caller or read in the first step.
     pub(super) manifest: Option<Manifest>,
-    /// True if the examination skips the older states of a backup.
-    pub(super) skips_older: bool,
     pub(super) work: VecDeque<Work>,
     /// Epoch below which the checkpoint holds every entry.
     pub(super) covered: Epoch,
@@ -92,17 +90,15 @@ impl Judge {
         Self::with_manifest(disk, None)
     }
 
-    /// Examination of a folder's newest state, with this manifest: backups, take-overs and adoptions verify a folder
-    /// so.
+    /// Examination of a folder's newest state, with this manifest: so backups, take-overs and adoptions verify.
     pub(crate) fn of_newest(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
-        Self { skips_older: true, ..Self::with_manifest(disk, Some(manifest.clone())) }
+        Self::with_manifest(disk, Some(manifest.clone()))
     }
 
     fn with_manifest(disk: &Arc<dyn Disk>, manifest: Option<Manifest>) -> Self {
         Self {
             disk: Arc::clone(disk),
             manifest,
-            skips_older: false,
             work: VecDeque::from([Work::Folder]),
             covered: Epoch::ZERO,
             hint: None,

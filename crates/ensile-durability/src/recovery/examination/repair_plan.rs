@@ -50,8 +50,7 @@ pub(super) struct RepairPlan {
 pub(super) enum NoRepair {
     /// No cut leaves a consistent state, or a cut would do harm.
     Reason(String),
-    /// The whole part of the log ends below the installed picture. The picture alone is the state at the end of an
-    /// epoch. Reason, and the plan that gives up the whole log.
+    /// The whole part of the log ends below the installed picture. Reason, and the plan that keeps the picture alone.
     BelowThePicture(String, Box<RepairPlan>),
     Error(DurabilityError),
 }
@@ -169,8 +168,8 @@ impl Cutting<'_> {
         Err(NoRepair::Reason("the manifest lists no log".to_owned()))
     }
 
-    /// D and the logs of a generation that lacks nothing; `None` if a log must be cut inside its chain. Bytes behind
-    /// the ends of the logs' files are ignored. The verdict is the verdict of an open.
+    /// D and the logs of a generation that lacks nothing, by the verdict of an open, and without bytes behind the
+    /// files' ends; `None` if a log must be cut inside its chain.
     fn whole(&self, generation: &Generation) -> Result<Option<(Epoch, Vec<Chain>)>> {
         let checkpoint = self.manifest.checkpoint.as_ref();
         let judged = || -> Result<_> {
@@ -223,8 +222,7 @@ impl Cutting<'_> {
         (0..generation.logs).filter_map(move |logger| self.files.get(&(number, logger))).flatten()
     }
 
-    /// Number of readable entries of a generation above `durable` that may have counted. A straddling piece counts
-    /// whole.
+    /// Number of readable entries of a generation above `durable` that may have counted, by pieces.
     fn entries_above(&self, generation: &Generation, durable: Epoch) -> Result<u64> {
         let (counted, mut entries) = (generation.durable.unwrap_or(Epoch::MAX), 0);
         for file in self.files_of(generation) {
@@ -235,8 +233,8 @@ impl Cutting<'_> {
         Ok(entries)
     }
 
-    /// Entries that a dead process-safe process left above `durable`, in this boot. An open would take the entries, or
-    /// refuse damaged buffers; a cut gives the entries up. `None` if an open would look for no such entries.
+    /// Entries that a dead process-safe process left above `durable`, in this boot, which a cut gives up. `None` if an
+    /// open would look for no such entries.
     fn left_by_process(&self, durable: Epoch) -> Result<Option<LeftAbove>> {
         let Some(open) = self.manifest.generations.last() else { return Ok(None) };
         match mapped_tail::find(self.disk, self.manifest, open)? {
@@ -337,8 +335,8 @@ impl Cutting<'_> {
         )))
     }
 
-    /// Cut that keeps the installed picture and drops the whole log. The kept state is the state at the end of e_c, or
-    /// of the epoch before the first generation's first, with the same contents.
+    /// Cut that keeps the installed picture and drops the whole log: the state at the end of e_c, or of a later epoch
+    /// before the first generation, with the same contents.
     fn picture_alone(&self) -> RepairCut {
         let picture = self.manifest.checkpoint.as_ref().expect("it is below a picture");
         assert!(picture.is_picture(), "K1: a fuzzy one needs the log");

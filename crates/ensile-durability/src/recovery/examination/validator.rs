@@ -1,12 +1,11 @@
-//! Examination of a folder in steps, from the manifest to the last block. A step reads a file or a piece of a file, and
-//! notes findings, in the order in which an open would meet the findings.
+//! Examination of a folder in steps. A step reads a file or a piece of a file, and notes findings in an open's order.
 //!
 //! ```text
 //! Folder -> Load, Load, .. -> Loaded -> Kept, .. -> Generation, .. -> End      an older state is one step
 //! Generation -> LogFile, .. -> Log, .. (each log) -> Verdict -> Piece, .. -> Counted -> Check, .. -> GenerationEnd
 //! ```
-//! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges, as for an open; `generation_steps` has
-//! the second line of the diagram; `judge` has the state.
+//! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges; `generation_steps` has the second
+//! line.
 
 use std::sync::Arc;
 
@@ -101,10 +100,10 @@ impl Judge {
         let disk = Arc::clone(&self.disk);
         assert!(self.found.files.is_empty(), "it is the first step");
         self.list_root()?;
-        let manifest = match self.manifest.take() {
-            None => self.found.note(expect_manifest(&*disk))?,
-            given => given,
-        };
+        let given = self.manifest.take();
+        // An examination with a given manifest is of the newest state only.
+        let is_given = given.is_some();
+        let manifest = if is_given { given } else { self.found.note(expect_manifest(&*disk))? };
         let Some(manifest) = manifest else { return Ok(()) };
         check_entries(&*disk, &manifest, target.entries())?;
         self.found.backup = BackupFacts::from_manifest(&manifest);
@@ -130,7 +129,7 @@ impl Judge {
         let items = inventory.load.as_ref().map_or(0..0, Load::items);
         self.work.extend(items.map(Work::Load));
         self.work.push_back(Work::Loaded);
-        let older = if self.skips_older { 0 } else { manifest.kept.len() };
+        let older = if is_given { 0 } else { manifest.kept.len() };
         self.work.extend((0..older).map(Work::Kept));
         self.work.extend((0..manifest.generations.len()).map(Work::Generation));
         self.work.push_back(Work::End);

@@ -184,8 +184,7 @@ impl CheckpointStateMachine {
         }
     }
 
-    /// Records that covered files are removed, and ends the attempt. `again` is the next try for kept files, in
-    /// nanoseconds.
+    /// Records that covered files are removed, and ends the attempt. `again` is the next try, in nanoseconds.
     pub(crate) fn record_clear(&mut self, again: Option<u64>, now_nanos: u64) -> Answers {
         self.upkeep.remove_again_nanos = again;
         if !self.is_at(Duty::Clear) {
