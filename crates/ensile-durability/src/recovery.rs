@@ -18,7 +18,6 @@ mod log_files;
 mod progress;
 mod read_ahead;
 mod report;
-mod walk_files;
 
 mod chain;
 mod load;

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `boot_scope`, `mapped_buffers`, `folders`, then `ownership` | a folder and its owner |
 //! | `locks`, `leases`, `mark_renewal`, `naming`, `shipping_open`, then `claim`, `open` | an open |
-//! | `closed_file`, `archive`, `closed_files`, `ship_retention`, `disk_reserve`, `space_reclaim` | files of a life |
+//! | `archive` with `closed_files`, `ship_retention`, `disk_reserve`, `space_reclaim` | files of a life |
 //! | `reserved_epochs`, then `open_store`, `epoch_renewal` | an open store |
 //! | `adoption`, `application_rename` | changes of a closed folder |
 //!
@@ -34,7 +34,6 @@ mod unlocked_disk_guard;
 pub(crate) mod claim;
 pub(crate) mod open;
 
-mod closed_file;
 pub(crate) mod closed_files;
 mod epoch_renewal;
 pub(crate) mod open_store;

@@ -244,31 +244,7 @@ impl<E> CheckpointHandle<E> {
     pub fn progress(&self) -> CheckpointProgress {
         self.ticket.progress()
     }
-}
 
-impl<E: From<StorageError>> CheckpointHandle<E> {
-    /// Waits until the checkpoint is installed or has failed. Must not be called on a thread that takes checkpointers'
-    /// steps, has the guard of an object, or runs a future's waker: the checkpoint may wait for the thread.
-    ///
-    /// # Errors
-    /// The checkpoint was given up, and nothing else changed; the log has stopped, or the database was closed; the
-    /// folder was removed; this process is a fork. In a call-back: the call-back demanded the checkpoint, and none is
-    /// made; or a call-back waits, or a thread with the guard of an object, and the checkpoint goes on.
-    pub fn wait(&self) -> Result<CheckpointReport, E> {
-        self.wait_for_outcome().map_err(into_caller_error)
-    }
-
-    /// Outcome of the checkpoint; `None` while the checkpoint is not finished.
-    #[must_use]
-    pub fn outcome(&self) -> Option<Result<CheckpointReport, E>> {
-        if !self.process.is_this() {
-            return Some(Err(into_caller_error(DurabilityError::Forked)));
-        }
-        self.ticket.outcome().map(|outcome| outcome.map_err(into_caller_error))
-    }
-}
-
-impl<E> CheckpointHandle<E> {
     fn wait_for_outcome(&self) -> AttemptOutcome {
         if !self.process.is_this() {
             return Err(DurabilityError::Forked);
@@ -306,5 +282,27 @@ impl<E> CheckpointHandle<E> {
             // `None`: no step will follow. The last step has answered this ticket, or is about to.
             sleep(drive().unwrap_or(DRIVEN_PAUSE).min(DRIVEN_PAUSE));
         }
+    }
+}
+
+impl<E: From<StorageError>> CheckpointHandle<E> {
+    /// Waits until the checkpoint is installed or has failed. Must not be called on a thread that takes checkpointers'
+    /// steps, has the guard of an object, or runs a future's waker: the checkpoint may wait for the thread.
+    ///
+    /// # Errors
+    /// The checkpoint was given up, and nothing else changed; the log has stopped, or the database was closed; the
+    /// folder was removed; this process is a fork. In a call-back: the call-back demanded the checkpoint, and none is
+    /// made; or a call-back waits, or a thread with the guard of an object, and the checkpoint goes on.
+    pub fn wait(&self) -> Result<CheckpointReport, E> {
+        self.wait_for_outcome().map_err(into_caller_error)
+    }
+
+    /// Outcome of the checkpoint; `None` while the checkpoint is not finished.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Result<CheckpointReport, E>> {
+        if !self.process.is_this() {
+            return Some(Err(into_caller_error(DurabilityError::Forked)));
+        }
+        self.ticket.outcome().map(|outcome| outcome.map_err(into_caller_error))
     }
 }

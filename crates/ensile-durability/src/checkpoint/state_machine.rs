@@ -36,7 +36,6 @@ mod history;
 mod parts;
 
 mod callers;
-mod uncovered_log;
 
 mod attempt;
 mod schedule;

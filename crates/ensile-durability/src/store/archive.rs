@@ -22,7 +22,7 @@ use std::sync::Arc;
 use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, DiskError, DiskFile, FolderKind};
 
-use super::closed_file::ClosedFile;
+use super::closed_files::ClosedFile;
 use crate::counter::Counter;
 use crate::error::unless_missing;
 use crate::files::archive_list::{ArchiveList, in_folder};

@@ -14,9 +14,18 @@ use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, KeptSpace};
 
 use super::archive::Archive;
-pub(crate) use super::closed_file::ClosedFile;
 use crate::Result;
 use crate::error::unless_missing;
+use crate::files::names::SegmentFile;
+
+/// A log file that gets no more blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClosedFile {
+    pub(crate) file: SegmentFile,
+    /// Largest epoch of the entries in this file and in all earlier files of its log.
+    pub(crate) largest: Epoch,
+    pub(crate) bytes: u64,
+}
 
 /// Closed files in the order of their removal.
 #[derive(Debug, Default)]

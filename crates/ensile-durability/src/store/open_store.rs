@@ -19,8 +19,7 @@ use ensile_disk::{Disk, DiskError, Process};
 use ensile_epoch::Epochs;
 
 use super::archive::Archive;
-use super::closed_file::ClosedFile;
-use super::closed_files::ClosedFiles;
+use super::closed_files::{ClosedFile, ClosedFiles};
 use super::disk_reserve::Reserve;
 use super::leases::{Clearance, Leases};
 use super::locks::Locks;

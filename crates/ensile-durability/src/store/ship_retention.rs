@@ -11,7 +11,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::sync::Mutex;
 
-use super::closed_file::ClosedFile;
+use super::closed_files::ClosedFile;
 use crate::files::names::SegmentFile;
 
 /// Hold of a running database. No panic under the lock leaves a half-changed state.
