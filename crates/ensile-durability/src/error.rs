@@ -21,7 +21,7 @@ use kind::ErrorKind;
 pub(crate) const NEWER: &str = "a newer version of Ensile wrote this block";
 
 /// Result of a call of this crate.
-pub(crate) type Result<T, E = DurabilityError> = std::result::Result<T, E>;
+pub(crate) type DurabilityResult<T, E = DurabilityError> = std::result::Result<T, E>;
 
 /// A failure of logging or recovery.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! - B4: an open takes buffers only in the boot in which they were written.
-//! - B5: in each log, the mark comes after earlier bytes are synced, and before the database serves. It can be repeated.
+//! - B5: in each log, the mark comes after earlier bytes are synced, and before the database serves.
 //! - B6: an open takes no buffer that the log has. The log has a buffer if the buffer's first epoch is not above the
 //!   log's last mark (L1), or if a block behind the mark has the same bytes, TIDs included. A block stands for one
 //!   buffer. Equal lengths and checksums prove nothing.

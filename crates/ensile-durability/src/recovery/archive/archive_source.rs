@@ -35,7 +35,7 @@ use crate::recovery::replay::{self, Bounds, LogPiece};
 use crate::recovery::report::RecoveryReport;
 use crate::{DurabilityError, Recoverable, Result};
 
-type SpendPiece<'s> = dyn FnMut(ArchivePiece) -> Result<()> + 's;
+type SpendBytes<'s> = dyn FnMut(ArchivePiece) -> Result<()> + 's;
 
 /// An archive that brings a database to an epoch.
 #[derive(Debug)]
@@ -203,7 +203,7 @@ impl ArchiveSource {
         &self,
         target: &Arc<dyn Disk>,
         generation: Generation,
-        spend: &mut SpendPiece<'_>,
+        spend: &mut SpendBytes<'_>,
     ) -> Result<Option<TakenLog>> {
         assert_eq!(generation.durable, Some(self.to), "L4: it is closed at X");
         let after = generation.first.previous();
@@ -240,7 +240,7 @@ impl ArchiveSource {
         next: Manifest,
         after: Epoch,
         verifier: &dyn Recoverable,
-        spend: &mut SpendPiece<'_>,
+        spend: &mut SpendBytes<'_>,
     ) -> Result<(Manifest, Option<TakenLog>)> {
         let open = next.open_generation().clone();
         assert_eq!(open.logs, 0, "L4: nothing was written behind the state");
@@ -297,7 +297,7 @@ impl TakenLog {
     /// Reads the written file as an open would, and shows its entries to `state`. Errors:
     /// [`DurabilityError::TargetFailed`] if the file differs from the written bytes or cannot be read; otherwise the
     /// refusal of the state.
-    fn verify(&mut self, disk: &dyn Disk, state: &dyn Recoverable, spend: &mut SpendPiece<'_>) -> Result<()> {
+    fn verify(&mut self, disk: &dyn Disk, state: &dyn Recoverable, spend: &mut SpendBytes<'_>) -> Result<()> {
         let failed = |error| match error {
             DurabilityError::Replay { .. } | DurabilityError::Unknown { .. } => error,
             error => DurabilityError::target_failed(disk, error),
