@@ -29,7 +29,7 @@ pub(crate) mod leases;
 mod locks;
 pub(crate) mod naming;
 pub(crate) mod shipping_open;
-mod unlocked_disk_guard;
+pub(crate) mod unlocked_disk_guard;
 
 pub(crate) mod claim;
 pub(crate) mod open;

@@ -18,7 +18,6 @@ const _: () = assert!(LOG_SHARE > 1, "something is left to the checkpoint");
 
 #[derive(Debug)]
 struct Device {
-    /// A folder on the device.
     folder: String,
     checkpointers: Vec<usize>,
     /// Bytes left to the log; 0 if the disk does not report free space.

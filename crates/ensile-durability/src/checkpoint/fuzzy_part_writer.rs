@@ -23,7 +23,6 @@ use crate::files::checkpoint::writer::{Beginning, PartShape, PartWriter, PartWri
 
 const UNDER_WAY: &str = "a set is under way until the part ends or fails";
 
-/// Owner of the files, and the shape of a set.
 #[derive(Debug)]
 pub(super) struct FileSetOwner {
     pub(super) disk: Arc<dyn Disk>,

@@ -43,7 +43,6 @@ use crate::{DurabilityError, Result};
 
 pub use construction::CheckpointStart;
 
-/// Reason for giving up an attempt when a step panics.
 const PANICKED: &str = "a checkpointer panicked, and none is made before the database is opened again";
 
 /// Result of one checkpointer step, and the time for the next step.
@@ -115,8 +114,8 @@ impl Checkpoints {
         self.store.disk()
     }
 
-    /// True if a backup must begin with a checkpoint: a picture is installed, or is the strategy. A picture is copied
-    /// without the log behind the picture, so without later commits.
+    /// True if a backup must begin with a checkpoint: pictures are copied without the log behind them, so without
+    /// commits.
     #[must_use]
     pub fn backups_need_checkpoint(&self) -> bool {
         let keeper = self.store.manifest();
@@ -137,15 +136,13 @@ impl Checkpoints {
         self.counters.note_niceness(ensile_disk::lower_priority(self.config.niceness));
     }
 
-    /// Asks for a checkpoint that begins after the call and any checkpoint under way. A cycling one takes all ranges at
-    /// once.
+    /// Asks for a checkpoint that begins after the call. A cycling one takes all ranges at once.
     #[must_use]
     pub fn demand(&self) -> CheckpointHandle {
         self.demand_paced(None)
     }
 
-    /// Returns a handle with the answer [`DurabilityError::InCallBack`]: a call-back demanded, and no checkpoint begins
-    /// (O8).
+    /// Returns a handle with the answer [`DurabilityError::InCallBack`], for a demand in a call-back (O8).
     #[must_use]
     pub fn refuse_demand(&self) -> CheckpointHandle {
         debug_assert!(UserCode::is_running(), "another demand is served");
@@ -157,8 +154,7 @@ impl Checkpoints {
     /// As [`demand`](Self::demand), with at most `bytes_per_second`, not 0, and [`CheckpointConfig::bandwidth`].
     ///
     /// If several callers ask for the same checkpoint, or wait for the checkpoint under way, the largest rate counts. A
-    /// rate counts only while its handle exists: a checkpoint without a waiting caller goes on without the rate,
-    /// because it keeps later checkpoints from beginning.
+    /// rate counts only while its handle exists: a checkpoint keeps later checkpoints from beginning.
     ///
     /// The rate stops counting once half of the space that was free at the checkpoint's start is gone, or the log waits
     /// for space: the checkpoint frees space. Without a log no rate counts, because results wait for checkpoints.
@@ -208,8 +204,7 @@ impl Checkpoints {
     }
 
     /// Reports the numbers of requests that the application has served, and lost for want of capacity, since the last
-    /// report. From the first report on, the requests are the load. If the adaptive threshold probes the capacity, the
-    /// lost requests show the capacity (SLACH §4, §6.1).
+    /// report. From then on the requests are the load, and the lost requests show the capacity (SLACH §4, §6.1).
     pub fn report_requests(&self, served: u64, lost: u64) {
         self.counters.served.add(served);
         self.counters.lost.add(lost);

@@ -111,9 +111,8 @@ pub trait Pages: Walk {
     /// The attempt has ended.
     fn carry_marks(&self, attempt: PictureAttempt) -> Result<(), PagesEnded>;
 
-    /// Deals out the wanted pages: `result[p]` has the runs of pages of part p, each a slice of neighbours in one
-    /// section. The other pages are closed (N5). Called once every commit of an epoch below the freeze is installed
-    /// (N2).
+    /// Deals out the wanted pages: `result[p]` has the runs of pages of part p, each a slice of neighbours. The other
+    /// pages are closed (N5). Called once every commit of an epoch below the freeze is installed (N2).
     ///
     /// # Errors
     /// The attempt has ended.
@@ -122,8 +121,7 @@ pub trait Pages: Walk {
     /// Takes the page at `resume` (empty: the slice's first page). Puts all its entries of epochs below `freeze` into
     /// `page`, in key order and each key once, and closes the page. `resume` moves to the slice's next page, if any.
     ///
-    /// A page of a semi-fuzzy picture may lack versions. Before the page was closed, commits left these versions beside
-    /// the page, where [`Pages::take_displaced`] finds them.
+    /// A page of a semi-fuzzy picture may lack versions that commits left beside it, for [`Pages::take_displaced`].
     ///
     /// # Errors
     /// The attempt has ended, and `page` is empty.
@@ -149,11 +147,11 @@ pub trait Pages: Walk {
         block: &mut DisplacedBlock<'_>,
     ) -> Result<bool, PagesEnded>;
 
-    /// Ends the picture, or this attempt at the picture: commits leave no more versions for the attempt. A call may be
-    /// repeated, and may come late: another attempt stays as it is (N13).
+    /// Ends this attempt at the picture: commits leave no more versions for it. Repeated and late calls are empty
+    /// (N13).
     fn end_pages(&self, attempt: PictureAttempt);
 
-    /// Reports that the picture of this attempt is durable, and is the base of the next picture. Before the report, the
-    /// next picture must write the changes of this picture too (N13).
+    /// Reports that the picture of this attempt is durable, and the base of the next, which may leave out its changes
+    /// (N13).
     fn picture_installed(&self, attempt: PictureAttempt);
 }

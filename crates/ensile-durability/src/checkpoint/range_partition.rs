@@ -14,7 +14,6 @@ const PIECES_PER_RANGE: usize = 16;
 /// Most bytes of a key at which a range begins: the manifest lists the keys, and must stay short enough to be read.
 const START_KEY_BYTES_MAX: usize = 4096;
 
-/// A run of neighbouring rows.
 #[derive(Debug)]
 struct MeasuredRows {
     start: RangeStart,
@@ -71,7 +70,6 @@ impl RangeCut {
         assert!(self.pieces.len() > PIECES_PER_RANGE, "enough of them are left for an even cut");
     }
 
-    /// The starts of the ranges (K4).
     pub(super) fn starts(self) -> Vec<RangeStart> {
         let total: u64 = self.pieces.iter().map(|piece| piece.bytes).sum();
         let mut starts = vec![RangeStart::default()];

@@ -34,8 +34,7 @@ pub struct CheckpointReport {
     pub reason: CheckpointReason,
     /// Number of entries; of a turn, the entries of all ranges.
     pub entries: u64,
-    /// Number of displaced versions beside the pages of a semi-fuzzy picture (SIREN §3.3), perhaps of rows in pages
-    /// too.
+    /// Number of displaced versions beside the pages of a semi-fuzzy picture (SIREN §3.3), or also in pages.
     pub displaced: u64,
     /// Bytes of the blocks of displaced versions in page tails. A tail is the unused rest of a written page's last
     /// unit, so tails take no extra space. An examination counts the same bytes
@@ -178,7 +177,6 @@ pub struct CheckpointHandle<E = DurabilityError> {
     process: Process,
     _caller: Option<Arc<PacedCaller>>,
     drive: Option<Arc<DriveStep>>,
-    /// Log of the checkpointed database.
     log: LogAddress,
     /// True if the checkpoint may wait for the guard of an object.
     takes_guards: bool,

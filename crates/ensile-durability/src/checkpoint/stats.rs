@@ -50,8 +50,7 @@ pub struct CheckpointStats {
     pub log_bytes_threshold: Option<u64>,
     /// Entries of the log at which the next checkpoint begins at this load, if entries are counted.
     pub log_records_threshold: Option<u64>,
-    /// Time after the last checkpoint's end at which the next begins at this load, if time counts and the log has
-    /// grown.
+    /// Time after the last checkpoint's end at which the next begins at this load, if the log has grown.
     pub interval_threshold: Option<Duration>,
     /// Decision at the last check of the rules for a checkpoint's beginning, and the reason.
     pub verdict: CheckpointVerdict,

@@ -54,9 +54,8 @@ pub trait Walk: Sync {
         0
     }
 
-    /// Estimated nanoseconds of applying the logged entries since the open, in a state that measures the time. The
-    /// prediction of the recovery time uses the value. The value only grows. `None`: the state does not measure, and
-    /// the prediction uses the times of earlier recoveries.
+    /// Estimated nanoseconds of applying the logged entries since the open, which only grow, for the prediction of the
+    /// recovery time. `None` if not measured: the prediction uses the times of earlier recoveries.
     fn applied_nanos(&self) -> Option<u64> {
         None
     }

@@ -35,7 +35,6 @@ impl ChainEnd {
     }
 }
 
-/// Loss of synced data, and the proof of the loss.
 #[derive(Clone, Debug)]
 pub(super) struct Lost {
     pub(super) end: ChainEnd,
@@ -244,8 +243,7 @@ pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<
 /// Index of a log's first file: file 0, or the file behind the last gap if the checkpoint covers the files before.
 fn first_file_index(files: &[FileChain], covered: Epoch) -> Result<usize> {
     let numbers = || files.iter().map(|file| file.file.name.number);
-    let gap =
-        numbers().zip(1..).zip(numbers().skip(1)).filter(|((before, _), after)| before + 1 != *after).last();
+    let gap = numbers().zip(1..).zip(numbers().skip(1)).filter(|((one, _), after)| one + 1 != *after).last();
     let begin = gap.map_or(0, |((_, index), _)| index);
     assert!(begin < files.len(), "a gap stands between two files");
     let (discarded, first) = (&files[..begin], &files[begin]);

@@ -63,7 +63,6 @@ enum EndingStage {
     Merging,
     /// The new logs give back their reserved space.
     Trimming,
-    /// The manifest is replaced a last time.
     LastTry,
     /// The new logs are removed, because no manifest lists the logs.
     Undoing,
@@ -109,7 +108,6 @@ pub(super) enum EndingAction {
     HoldLeases,
     RewriteTail(AtOnce),
     RemoveUnlisted,
-    /// Merge closed generations, if there are many.
     Merge,
     /// Make the logs of the next generation; if space is short, without reserved space.
     MakeLogs {

@@ -24,7 +24,6 @@ use crate::files::manifest::installed_checkpoint::{CheckpointShare, InstalledChe
 use crate::files::names::MANIFEST;
 use crate::{DurabilityError, Result};
 
-/// Decision of recovery on a generation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     /// Last epoch whose entries count.
@@ -89,8 +88,7 @@ pub(super) fn decide(
             detail: if chain.lacks_next() { "the file behind it is missing" } else { chain.end.detail },
         });
     // At the beginning of a generation, every epoch below its first epoch is durable, with or without entries.
-    let durable =
-        by_marks.first().map_or(Epoch::ZERO, |shortest| shortest.mark).max(generation.first.previous());
+    let durable = by_marks.first().map_or(Epoch::ZERO, |log| log.mark).max(generation.first.previous());
     assert!(durable >= shown, "L5: nothing that was shown to be durable is given up");
     // If a log lost blocks without a trace of its own, the marks of the other logs show the loss.
     let longest = by_marks.last().map_or(Epoch::ZERO, |longest| longest.mark);

@@ -40,7 +40,6 @@ pub(super) struct DecidedGeneration {
     pub(super) log_bytes: Option<u64>,
 }
 
-/// Facts from which an open or a repair makes the plan.
 #[derive(Clone, Debug)]
 pub(super) struct Decided {
     /// Generations that the manifest lists, oldest first; a repair may have fewer.

@@ -126,7 +126,6 @@ fn unknown_boot() -> DurabilityError {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JudgedLife<'j> {
     pub(super) generation: &'j Generation,
-    /// Chains of the readable logs.
     pub(super) chains: &'j [Chain],
     /// D. `None` if damage prevents a decision.
     pub(super) durable: Option<Epoch>,
@@ -219,7 +218,6 @@ impl EntriesToTake {
 
 #[derive(Debug)]
 pub(super) struct MissingEntries {
-    /// Missing buffers, by log.
     buffers: Vec<Vec<LeftEntries>>,
     high: Epoch,
 }
@@ -417,8 +415,7 @@ impl GrownEnd<'_> {
 
 /// Reads the grown last file of a log again. `files` are the files of the log as they were read before.
 pub(super) fn reread(disk: &dyn Disk, chain: &Chain, mut files: Vec<FileChain>) -> Result<Vec<FileChain>> {
-    let last =
-        files.iter().position(|file| file.file == chain.end.file).expect("a log ends in one of its files");
+    let last = files.iter().position(|file| file.file == chain.end.file).expect("a log ends in its files");
     let next = files.get(last + 1).map(|next| next.file);
     assert!(!files[last + 1..].iter().any(|file| file.opening.is_some()), "L5: the log ends there");
     files[last] = FileChain::read(disk, chain.end.file, next)?;

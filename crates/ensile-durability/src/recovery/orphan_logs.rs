@@ -40,11 +40,9 @@ pub(super) enum UnlistedFile {
     Needless,
     /// The file is whole up to its chain's end, and is to be archived.
     Whole(ClosedFile),
-    /// The file stays. The error is the reason.
     Stays(DurabilityError),
 }
 
-/// Reason for the lack of a judgement.
 enum Unreadable {
     /// A file in the database's folders cannot be read. The error ends the open.
     Here(DurabilityError),
@@ -82,7 +80,6 @@ impl UnlistedFiles<'_> {
         }
     }
 
-    /// Judges a file of this generation, which `ARCHIVE` lists.
     fn look(&self, generation: &Generation, file: SegmentFile) -> Result<UnlistedFile, Unreadable> {
         let read = FileChain::read(self.disk, file, None);
         let read = read.and_then(|chain| check_origin(generation, &chain).map(|()| chain));

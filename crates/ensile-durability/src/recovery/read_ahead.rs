@@ -12,7 +12,6 @@ use crate::{DurabilityError, Entry, Result};
 /// Number of pieces prefetched before their turn.
 pub(super) const AHEAD: usize = 8;
 
-/// Buffers of one thread.
 #[derive(Debug, Default)]
 pub(super) struct ReadBuffers {
     bytes: Vec<u8>,

@@ -40,7 +40,6 @@ pub(super) struct LogPiece {
     pub(super) bytes: u64,
     /// Lower bound of the epochs of the replayed entries.
     pub(super) oldest: Epoch,
-    /// Largest epoch of the entries.
     pub(super) newest: Epoch,
     pub(super) kind: EntryKind,
     salt: Salt,

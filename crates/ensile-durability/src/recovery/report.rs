@@ -49,15 +49,14 @@ pub struct RecoveryReport {
     pub entries: u64,
     /// Bytes of the replayed blocks.
     pub bytes: u64,
-    /// Number of replayed entries without an effect: operations of an application that marks lives, on objects that no
-    /// longer exist. The caller that drove the steps counts.
+    /// Number of replayed entries without an effect, on objects of marked lives that no longer exist. The caller
+    /// counts.
     pub passed_over_entries: u64,
     /// Number of entries in the log that a checkpoint covers. Recovery does not replay covered entries (K1).
     pub covered_entries: u64,
     /// Number of whole entries that were not replayed, because their epochs never became durable.
     pub ignored_entries: u64,
-    /// Number of entries that only the mapped buffers of a process-safe life had, after the death of the process alone.
-    /// The entries count, as every logged entry of the life does.
+    /// Number of entries, all of which count, that only the mapped buffers of a dead process's life had.
     pub taken_entries: u64,
     /// Results of a process-safe life that the folder cannot prove, with files, reason and remedy. An open [leaves them
     /// out](NotProven::is_left_out) in a copy, and after a new start of the system or a new mount of a file system.
@@ -67,13 +66,11 @@ pub struct RecoveryReport {
     pub unknown_mounts: Vec<String>,
     /// New name of a folder that was opened without a name (I5); `None` for a new folder. `Display` writes the message.
     pub name_given: Option<NameGiven>,
-    /// Shared store that the folder remembers. `None` if the database ships nowhere, or if this open stopped its
-    /// shipping. A fenced folder is open for reading only.
+    /// Shared store that the folder remembers, if the database ships. A fenced folder is open for reading only.
     pub shared_store: Option<RememberedStore>,
     /// Cut ends of logs.
     pub torn_tails: Vec<TornTail>,
-    /// Log files that the database does not need, but must keep, because the archive lacks the files and cannot take
-    /// them. Each text names the damaged file and the remedy.
+    /// Log files that the database only keeps for the archive, which cannot take them. Each text names file and remedy.
     pub not_archived: Vec<String>,
     /// Epochs above D that only some logs have marked. If a log lost entries of these epochs, the entries are gone. If
     /// a crash took the entries, no entry was acknowledged.

@@ -15,7 +15,6 @@ const WRITE_BYTES: usize = 1 << 20;
 /// Bytes written at once on a full copy-on-write disk, which has room for few. A sync frees the overwritten bytes.
 const TIGHT_BYTES: usize = 16 << 10;
 
-/// Amount written before a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtOnce {
     File,

@@ -46,7 +46,6 @@ impl Findings for FirstEnds {
     }
 }
 
-/// Files of a folder, by names.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
     pub(super) listed: Files,

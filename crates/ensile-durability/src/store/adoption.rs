@@ -22,7 +22,7 @@ use ensile_disk::{Disk, FolderId};
 use super::locks::LockMode;
 use super::open::lock_main;
 use super::ownership;
-use super::unlocked_disk_guard::Watched;
+use super::unlocked_disk_guard::guard_disk;
 use crate::files::manifest::{Manifest, ManifestKeeper};
 use crate::files::mark::Mark;
 use crate::files::names::MAIN;
@@ -68,7 +68,7 @@ pub(crate) fn adopt(
     if !locks.has_file() {
         locks.add_file(&**disk)?;
     }
-    let disk = &Watched::wrap_unlocked(Arc::clone(disk), &locks)?;
+    let disk = &guard_disk(disk, &locks)?;
     found.keys().filter(|name| *name != MAIN).try_for_each(|name| locks.add_folder(&**disk, name))?;
     let folders = folders_of(&**disk, &before)?;
     let LeftToAdopt { not_proven, taken_entries } = take(disk, &before)?;

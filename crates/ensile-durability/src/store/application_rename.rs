@@ -9,8 +9,9 @@ use std::sync::Arc;
 use ensile_disk::Disk;
 
 use super::locks::LockMode;
-use super::open::{guard_disk, lock_existing};
+use super::open::lock_existing;
 use super::ownership::{check_entries, expect_manifest};
+use super::unlocked_disk_guard::guard_disk;
 use crate::files::manifest::application::ApplicationName;
 use crate::files::manifest::{Making, Manifest, ManifestKeeper};
 use crate::{DurabilityError, EntryKind, Result};
@@ -26,8 +27,7 @@ pub struct Renamed {
     pub is_to_be_shipped: bool,
 }
 
-/// Gives a folder a new application name, or removes the name if `name` is `None`. The folder must have entries of the
-/// kind `entries`, and no process may have the folder open.
+/// Gives a folder with entries of the kind `entries` a new application name, or none. No process may have it open.
 ///
 /// # Errors
 /// [`DurabilityError::InUse`]; [`DurabilityError::NoDatabase`]; [`DurabilityError::OtherEntries`]; the errors of an

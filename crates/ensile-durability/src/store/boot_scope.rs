@@ -50,7 +50,6 @@ fn half(run: BootId) -> u128 {
     u128::from_be_bytes(run.to_bytes()) & u128::from(u64::MAX)
 }
 
-/// Main folder, and folders of the logs.
 fn folders(logs: u32) -> impl Iterator<Item = String> {
     std::iter::once(String::new()).chain((0..logs).map(log_folder))
 }

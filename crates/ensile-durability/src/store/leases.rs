@@ -33,7 +33,6 @@ const _: () = assert!(
     "I3: a lease is taken or refused before a removal goes on despite leases"
 );
 
-/// Permission to remove files.
 #[derive(Debug)]
 pub(crate) enum Clearance {
     /// No reader holds a lease. No reader can take a lease before the drop of this value.
@@ -123,12 +122,11 @@ impl<E: From<StorageError>> LeasedFile<E> {
     }
 }
 
-/// Keeps the files of a database from being removed while another process has the database open (I3). The lease ends
-/// with the drop of this value, or with the process.
+/// Keeps the files of a database that another process has open from being removed (I3), until the drop of this value.
 ///
-/// Meanwhile the database appends to its files and adds new files. The database postpones the removal of files for a
-/// minute (`LEASE_SECONDS_MAX`) after the first refusal, then removes files; [`Lease::has_all_names`] reports missing
-/// files. An open, a repair and an adoption do not wait.
+/// Meanwhile the database appends to its files and adds new files. It postpones removals for a minute
+/// (`LEASE_SECONDS_MAX`) after the first refusal; [`Lease::has_all_names`] reports missing files. An open, a repair and
+/// an adoption do not wait.
 ///
 /// `E` is the error that the calls return: a public crate names its own.
 #[derive(Debug)]
@@ -164,8 +162,8 @@ impl Lease {
 }
 
 impl<E> Lease<E> {
-    /// Files in the manifest at the beginning of the lease, opened: `MANIFEST`, `HINT` if present, marks of folders,
-    /// log files, and the files of the installed checkpoint.
+    /// Files in the manifest at the beginning of the lease, opened, with `MANIFEST` itself, `HINT` and marks of
+    /// folders.
     #[must_use]
     pub fn files(&self) -> &[LeasedFile<E>] {
         &self.files

@@ -23,14 +23,15 @@ pub(crate) enum LockMode {
 /// Locks of a database. A drop releases the locks.
 #[derive(Debug)]
 pub struct Locks {
-    mode: LockMode,
+    pub(super) mode: LockMode,
     /// Locks on folders, with the folder's name. The name of the main folder is empty.
     folders: Vec<(String, Box<dyn DiskLock>)>,
     /// Locks on `LOCK` files in folders that cannot be locked.
     files: Vec<Box<dyn DiskLock>>,
     /// Lock on the main `LOCK`; `None` if a reader found no file.
     file: Option<Box<dyn DiskLock>>,
-    is_folder_locked: bool,
+    /// True if the main folder itself is locked.
+    pub(super) is_folder_locked: bool,
 }
 
 impl Locks {
@@ -89,14 +90,6 @@ impl Locks {
     }
 
     /// True if the main folder itself is locked.
-    pub(crate) fn is_folder_locked(&self) -> bool {
-        self.is_folder_locked
-    }
-
-    pub(crate) fn mode(&self) -> LockMode {
-        self.mode
-    }
-
     /// True if the main `LOCK` is locked.
     pub(crate) fn has_file(&self) -> bool {
         self.file.is_some()
@@ -109,9 +102,8 @@ impl Locks {
 
     /// Checks that the main folder and the folders of `logs` logs still have names. A `LOCK` may go without its folder.
     pub(crate) fn check_named(&self, logs: usize) -> Result<(), DiskError> {
-        let is_needed =
-            |name: &str| name.is_empty() || logger_of(name).is_some_and(|log| (log as usize) < logs);
-        let mut needed = self.folders.iter().filter(|(name, _)| is_needed(name));
+        let counts = |name: &str| name.is_empty() || logger_of(name).is_some_and(|log| (log as usize) < logs);
+        let mut needed = self.folders.iter().filter(|(name, _)| counts(name));
         needed.try_for_each(|(_, lock)| lock.check_named())
     }
 

@@ -44,7 +44,6 @@ pub(crate) struct BufferOwner {
     pub(crate) database: Identity,
     pub(crate) boot: BootId,
     pub(crate) generation: u64,
-    /// Salt of the generation's logs.
     pub(crate) salt: Salt,
     pub(crate) logger: u32,
 }
@@ -359,7 +358,7 @@ impl LeftBuffers {
         let path = kind.path(owner);
         let FileTimes { changed_nanos, .. } = disk.file_times(&path)?;
         let changed = changed_nanos.map(|nanos| nanos.div_euclid(1_000_000_000));
-        if changed.is_some_and(|changed| changed > i128::from(listed.alive_until())) {
+        if changed.is_some_and(|changed| changed > i128::from(listed.alive_until)) {
             self.changed.push(path);
         }
         Ok(())

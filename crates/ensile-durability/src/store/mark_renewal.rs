@@ -78,8 +78,7 @@ pub(crate) fn is_renewable(disk: &dyn Disk, manifest: &Manifest, name: &str) -> 
         return Ok(false);
     }
     let files = disk.list(name)?;
-    let mut files =
-        files.iter().filter(|file| ![FOLDER, FOLDER_NEW, LOCK].contains(&file.as_str())).peekable();
+    let mut files = files.iter().filter(|one| ![FOLDER, FOLDER_NEW, LOCK].contains(&one.as_str())).peekable();
     if files.peek().is_none() {
         return Ok(!ownership::is_needed(manifest, name));
     }

@@ -9,13 +9,13 @@
 
 use std::sync::Arc;
 
-use ensile_disk::{Disk, DiskError};
+use ensile_disk::Disk;
 
 use super::locks::{LockMode, Locks};
 use super::naming::Naming;
 use super::ownership;
 use super::shipping_open::ShippingOpen;
-use super::unlocked_disk_guard::Watched;
+use super::unlocked_disk_guard::guard_disk;
 use crate::files::manifest::creation_marker::UnfinishedCopy;
 use crate::files::manifest::types::StatedTypes;
 use crate::files::manifest::{Making, Manifest, ManifestKeeper};
@@ -105,7 +105,7 @@ impl Store {
             Some(_) => {}
         }
         locks.add_file(&*disk)?;
-        let disk = Watched::wrap_unlocked(Arc::clone(&disk), &locks)?;
+        let disk = guard_disk(&disk, &locks)?;
         let manifest = Manifest::read(&*disk)?;
         let Some(mut manifest) = manifest else {
             // Second check: if folders cannot be locked, another process may have been here before `LOCK` was held.
@@ -210,7 +210,7 @@ fn lock_listed(
     note: &mut dyn FnMut(DurabilityError) -> Result<()>,
 ) -> Result<Vec<String>> {
     let (mut there, missing) = listed_there(disk, manifest, locks.is_hard_linked()?, note)?;
-    let is_exclusive = locks.mode() == LockMode::Exclusive;
+    let is_exclusive = locks.mode == LockMode::Exclusive;
     if is_exclusive {
         // The check comes before the first lock too: if folders cannot be locked, a lock makes a file (I1).
         let mut ours = Vec::new();
@@ -270,9 +270,4 @@ pub(super) fn lock_main(disk: &dyn Disk, mode: LockMode) -> Result<Locks> {
         locks.add_file(disk)?;
     }
     Ok(locks)
-}
-
-/// Disk for a caller that changes files without opening the database: watched if the main folder is unlocked (I3).
-pub(crate) fn guard_disk(disk: &Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
-    Watched::wrap_unlocked(Arc::clone(disk), locks)
 }

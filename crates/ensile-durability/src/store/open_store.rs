@@ -39,7 +39,6 @@ pub struct StoreStart {
     pub(crate) locks: Locks,
     pub(crate) hint: HintWriter,
     pub(crate) reserve: Reserve,
-    /// Log files of closed generations.
     pub(crate) older: Vec<ClosedFile>,
     /// Archive that receives files before their removal; `None` without an archive.
     pub(crate) archive: Option<Archive>,
@@ -56,7 +55,6 @@ pub struct OpenStore {
     pub(crate) process: Process,
     epochs: Arc<Epochs>,
     clock: Clock,
-    /// Keeper of a manifest that stood on disk.
     manifest: Mutex<ManifestKeeper>,
     /// Reserved epochs. No panic under this lock leaves a half-changed value.
     pub(super) reserved_epochs: Mutex<ReservedEpochs>,

@@ -281,8 +281,7 @@ pub(crate) fn expect_manifest(disk: &dyn Disk) -> Result<Manifest> {
     }
 }
 
-/// Kind of the entries in a folder, from its manifest. `None` without a manifest, or while the database is under
-/// creation. Another process may have the database open.
+/// Kind of the entries in a folder, perhaps of an open database. `None` without a manifest, or under creation.
 ///
 /// # Errors
 /// Those of a manifest that is damaged or of a newer version; the disk's.

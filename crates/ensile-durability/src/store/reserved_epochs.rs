@@ -51,7 +51,7 @@ fn rate_of(interval: Duration) -> f64 {
 }
 
 /// End of a reservation of `ahead` epochs and the kept epochs, from `from` on. `None` if not enough epochs are left.
-fn reservation_end(from: Epoch, ahead: u64) -> Option<Epoch> {
+pub(super) fn reservation_end(from: Epoch, ahead: u64) -> Option<Epoch> {
     let end = from.number().checked_add(ahead + 2 * EPOCHS_KEPT)?;
     debug_assert!(end - from.number() > EPOCHS_KEPT, "L6: an epoch is left beside the kept epochs");
     (end < Epoch::MAX.number()).then(|| Epoch::new(end))
@@ -114,11 +114,6 @@ impl ReservedEpochs {
         }
         // A reserved epoch stays reserved: the bound never shrinks.
         reservation_end(epoch, ahead).filter(|bound| *bound > self.reserved)
-    }
-
-    /// End of the reservation that a close at E = `epoch` needs; `None` if no epoch numbers are left.
-    pub(crate) fn end_for_close(&self, epoch: Epoch) -> Option<Epoch> {
-        reservation_end(epoch, 0)
     }
 
     /// Notes that the manifest has a reservation up to `reserved`. A larger end of another thread stays (L6).

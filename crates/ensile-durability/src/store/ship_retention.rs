@@ -22,7 +22,6 @@ pub(crate) struct ShippingHold(Mutex<HoldState>);
 struct HoldState {
     /// Time for which files are held, in nanoseconds; `None` without shipping.
     limit_nanos: Option<u64>,
-    /// Files in the shared store.
     shipped: BTreeSet<SegmentFile>,
     /// Epoch below which the checkpoint in the shared store has every entry.
     covered: Epoch,
@@ -39,7 +38,6 @@ impl ShippingHold {
         self.0.lock().limit_nanos = Some(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Ends the hold: nothing is shipped any more.
     pub(crate) fn end(&self) {
         let mut state = self.0.lock();
         *state = HoldState { overruns: state.overruns, ..HoldState::default() };

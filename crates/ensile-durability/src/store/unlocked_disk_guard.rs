@@ -15,21 +15,22 @@ use crate::files::names::LOCK;
 
 /// Wrapper of a disk that checks `LOCK` before every change of a name.
 #[derive(Debug)]
-pub(super) struct Watched {
+struct Watched {
     disk: Arc<dyn Disk>,
     /// Inode of the locked `LOCK`.
     lock: u64,
 }
 
-impl Watched {
-    /// Wraps `disk`, unless the main folder itself is locked: then returns `disk` unchanged.
-    pub(super) fn wrap_unlocked(disk: Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
-        match locks.file_id()? {
-            Some(lock) if !locks.is_folder_locked() => Ok(Arc::new(Self { disk, lock })),
-            _ => Ok(disk),
-        }
+/// The disk, watched unless the main folder itself is locked.
+pub(crate) fn guard_disk(disk: &Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
+    let disk = Arc::clone(disk);
+    match locks.file_id()? {
+        Some(lock) if !locks.is_folder_locked => Ok(Arc::new(Watched { disk, lock })),
+        _ => Ok(disk),
     }
+}
 
+impl Watched {
     /// Checks that `LOCK` is still the locked file.
     fn check(&self) -> Result<(), DiskError> {
         match self.disk.file_id(LOCK) {

@@ -60,8 +60,7 @@ impl CheckpointStart {
 }
 
 impl Checkpoints {
-    /// Creates the checkpoints of a database, and makes the checkpointers' folders. An open calls `start` once, after
-    /// the recovery. `store`, `log` and `start` come from this recovery.
+    /// Creates the checkpoints of a database, with their folders, once after the recovery that `start` comes from.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for settings that cannot work, or an error of the disk.

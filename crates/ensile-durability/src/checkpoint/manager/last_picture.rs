@@ -17,8 +17,7 @@ use crate::checkpoint::walk::Walk;
 use crate::{DurabilityError, Result};
 
 impl Checkpoints {
-    /// True if the database has no log, and changes that the installed picture lacks. Exact once all commits have
-    /// ended.
+    /// True if the database has no log, and changes that the installed picture lacks, once all commits have ended.
     #[must_use]
     pub fn has_changes(&self, walk: &dyn Walk) -> bool {
         !self.log.has_loggers() && self.machine.lock().has_changed(walk.changed_bytes())
@@ -28,8 +27,7 @@ impl Checkpoints {
     /// Checkpointers' threads may still run; the calling thread takes the steps of every checkpointer as well.
     ///
     /// # Errors
-    /// [`DurabilityError::OutcomeUnknown`] names the epoch up to which the database is durable. The log is stopped
-    /// then.
+    /// [`DurabilityError::OutcomeUnknown`] names the epoch up to which the database is durable. The log has stopped.
     pub fn take_last(&self, walk: &dyn Walk) -> Result<()> {
         if self.store.is_forked() || !self.has_changes(walk) {
             return Ok(());
@@ -74,8 +72,8 @@ impl Checkpoints {
         }
     }
 
-    /// Returns the report of the last picture installed since the open, if the picture shows epoch `epoch`. A receipt
-    /// passes the epoch of its commit. `None` with a log.
+    /// Returns the report of the last picture installed since the open, if it shows `epoch`, of a receipt. `None` with
+    /// a log.
     #[must_use]
     pub fn report_of(&self, epoch: Epoch) -> Option<CheckpointReport> {
         if self.store.is_forked() || self.log.has_loggers() {

@@ -44,7 +44,6 @@ pub(crate) struct PicturePartWriter {
     sync_bytes: u64,
 }
 
-/// Results of one checkpointer's part of a picture.
 #[derive(Debug, Default)]
 pub(crate) struct PagesWritten {
     pub(crate) taken: Vec<TakenRange>,

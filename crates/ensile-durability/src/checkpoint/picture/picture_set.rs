@@ -45,7 +45,6 @@ use crate::{DurabilityError, Result};
 pub(crate) struct PagesOrigin {
     pub(crate) identity: Identity,
     pub(crate) entries: EntryKind,
-    /// Number of the open generation.
     pub(crate) generation: u64,
 }
 

@@ -20,7 +20,6 @@ use crate::{DurabilityError, Entry, Recoverable, Result};
 const IN_PAGE: &str = "a key of it stands beside the pages too, with another TID (N11)";
 const TWICE: &str = "a key of it stands beside the pages twice, with two TIDs (N11)";
 
-/// A version beside the pages.
 #[derive(Clone, Copy, Debug)]
 struct BesideKey {
     section: u32,
@@ -141,13 +140,11 @@ impl BesideKeys {
         assert!(!self.is_sorted, "the span is being filled");
         let parts = &reader.root().parts;
         let sections = read.by_section(target);
-        let sections =
-            sections.map_err(|detail| DurabilityError::damaged_file(read.file, read.offset, detail))?;
+        let sections = sections.map_err(|why| DurabilityError::damaged_file(read.file, read.offset, why))?;
         for (section, entries) in sections {
             for Entry { tid, body } in entries {
                 let Some(key) = target.checkpoint_key(body) else { continue };
-                let is_behind =
-                    |part: usize| parts.get(part).is_some_and(|part| starts(part) <= (section, key));
+                let is_behind = |part: usize| parts.get(part).is_some_and(|at| starts(at) <= (section, key));
                 // Keys before the first part belong to the first part's span.
                 if is_behind(self.until) || (self.from > 0 && !is_behind(self.from)) {
                     continue;

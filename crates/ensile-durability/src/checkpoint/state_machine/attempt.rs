@@ -33,7 +33,6 @@ pub(super) struct Occasion {
     pub(super) adaptive: Option<ThresholdReading>,
 }
 
-/// A checkpoint under way.
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) turn: AttemptTurn,

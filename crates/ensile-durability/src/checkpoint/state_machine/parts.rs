@@ -10,7 +10,6 @@ use crate::checkpoint::picture::picture_set::ClosedPicture;
 use crate::checkpoint::walk::Slice;
 use crate::files::checkpoint::writer::PartWritten;
 
-/// The parts of an attempt, by checkpointer.
 #[derive(Debug)]
 pub(super) struct AttemptParts {
     /// Slices of the parts not yet begun, by set of files.
@@ -93,7 +92,6 @@ impl AttemptParts {
         self.written.iter().map(|part| &part[at as usize]).collect()
     }
 
-    /// Sum of a figure over the written parts.
     pub(super) fn sum(&self, figure: impl Fn(&PartWritten) -> u64) -> u64 {
         assert!(self.are_finished(), "K1: every part is written");
         self.written.iter().flatten().map(figure).sum()

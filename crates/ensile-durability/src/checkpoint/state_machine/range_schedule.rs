@@ -23,12 +23,17 @@ const GROWTH: u128 = 2;
 /// Part of the state that an attempt takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// The whole state, undivided.
     Whole,
     /// Every range, after a new cut into at most `wanted` ranges.
-    All { wanted: u32 },
+    All {
+        wanted: u32,
+    },
     /// The range at index `at` among `of` ranges.
-    One { at: usize, of: usize, keys: KeyRange },
+    One {
+        at: usize,
+        of: usize,
+        keys: KeyRange,
+    },
 }
 
 impl Taken {
@@ -79,7 +84,6 @@ fn oldest(cycling: &CyclingCheckpoint) -> usize {
     numbers.min_by_key(|(_, number)| *number).map_or(0, |(at, _)| at)
 }
 
-/// True if the next turn must cut the ranges anew.
 fn is_cut_anew(CyclingCheckpoint { cut, ranges }: &CyclingCheckpoint, wanted: u32) -> bool {
     let sizes = || ranges.iter().map(|range| u128::from(range.walked.files.bytes));
     let (bytes, largest, count) = (sizes().sum::<u128>(), sizes().max().unwrap_or(0), ranges.len() as u128);
@@ -143,10 +147,6 @@ impl AttemptTurn {
     pub(super) fn last_number(&self) -> u64 {
         assert!(self.sets > 0, "a turn has a set of files");
         self.number + self.sets - 1
-    }
-
-    pub(super) fn numbers(&self) -> RangeInclusive<u64> {
-        self.number..=self.last_number()
     }
 
     /// Sets the first keys of the ranges, and thereby the number of sets.

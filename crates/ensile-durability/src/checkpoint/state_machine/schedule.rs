@@ -120,7 +120,6 @@ impl CheckpointSchedule {
         self.load = LoadAverage::new(seen.now_nanos, seen.load_counts());
     }
 
-    /// Measures the load and the log.
     pub(super) fn observe(&mut self, seen: &Circumstances) {
         if let Some(adaptive) = &self.rules.adaptive {
             self.load.observe(seen.now_nanos, seen.load_counts(), adaptive);
@@ -189,7 +188,7 @@ impl CheckpointSchedule {
         let took = (!attempt.is_slowed).then_some((report.elapsed, report.bytes_written));
         self.last_took = took.or(self.last_took);
         self.outlook.record_install(attempt.logged);
-        self.log.record_install(&attempt.logged, attempt.turn.numbers(), installed);
+        self.log.record_install(&attempt.logged, attempt.turn.number..=attempt.turn.last_number(), installed);
     }
 
     pub(super) fn stats(&self, counted: CheckpointStats) -> CheckpointStats {

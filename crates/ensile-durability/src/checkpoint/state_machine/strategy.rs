@@ -21,7 +21,6 @@ use crate::files::checkpoint::end_block::seal;
 use crate::files::checkpoint::writer::PartWritten;
 use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, PartFiles, PictureCheckpoint};
 
-/// Epochs of a walk, from the opening on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WalkEpochs {
     /// SiloR §4: e_l, and e_h once the walk has ended.
@@ -35,9 +34,7 @@ pub(super) enum WalkEpochs {
 pub(super) enum NextOpening {
     /// E must reach this epoch.
     Epoch(Epoch),
-    /// The state must publish its pages.
     Pages,
-    /// The freeze must be announced.
     Freeze,
     /// The state must be cut into parts; the walk of the parts follows.
     Parts,
@@ -52,7 +49,6 @@ impl WalkEpochs {
         }
     }
 
-    /// The next step when E is `epoch`.
     pub(super) fn next_opening(self, epoch: Epoch) -> NextOpening {
         let (least, next) = match self {
             // E2: every epoch below `low` is installed then.
@@ -152,7 +148,6 @@ impl WalkEpochs {
     }
 }
 
-/// The figures of files that are written whole.
 fn part_files(number: u64, salt: Salt, written: &[&PartWritten], terms: &Terms) -> PartFiles {
     assert!(written.iter().all(|part| part.ends.len() == terms.files as usize), "each file has an end");
     PartFiles {

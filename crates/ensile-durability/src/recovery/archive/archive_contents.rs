@@ -38,8 +38,7 @@ pub struct ArchiveFacts {
     pub from: Epoch,
     /// Generations of the archive, oldest first.
     pub generations: Vec<ArchivedGeneration>,
-    /// Ranges of restorable epochs: a picture at the end of an epoch of a range can be brought to each later epoch of
-    /// it.
+    /// Ranges of restorable epochs: a picture at the end of an epoch of a range can be brought to its later epochs.
     pub ranges: Vec<EpochSpan>,
     /// Names of unfinished copies, still running or left by a kill. Unfinished copies count for nothing.
     pub unfinished: Vec<String>,

@@ -277,7 +277,7 @@ impl ArchiveSource {
 
     /// Gives the error of a refused entry of (`after`, X] the entry's place in the archive. Other errors stay
     /// unchanged.
-    fn told_where(&self, why: DurabilityError, after: Epoch, verifier: &dyn Recoverable) -> DurabilityError {
+    fn told_where(&self, why: DurabilityError, after: Epoch, state: &dyn Recoverable) -> DurabilityError {
         if !matches!(why, DurabilityError::Replay { .. }) {
             return why;
         }
@@ -287,8 +287,7 @@ impl ArchiveSource {
         };
         let mut buffers = ReadBuffers::default();
         let mut pieces = logs.iter().flatten();
-        let refused =
-            pieces.find_map(|piece| replay::replay(&*self.disk, piece, &mut buffers, verifier).err());
+        let refused = pieces.find_map(|piece| replay::replay(&*self.disk, piece, &mut buffers, state).err());
         refused.unwrap_or(why)
     }
 }

@@ -29,7 +29,6 @@ impl EpochSpan {
     }
 }
 
-/// Epochs of a generation, with the archived spans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GenerationSpans {
     pub(super) first: Epoch,

@@ -60,8 +60,8 @@ pub struct ArchiveRestore {
 }
 
 impl ArchiveRestore {
-    /// Checks that the archive on `archive` alone can restore the database at the end of epoch `to`. The archive must
-    /// have been begun with its database. Nothing is written.
+    /// Checks, without a write, that the archive on `archive` alone, begun with its database, can restore it to epoch
+    /// `to`.
     ///
     /// # Errors
     /// [`DurabilityError::NotInArchive`] if data is missing, or if no result that counted had such an epoch;

@@ -22,8 +22,7 @@ use crate::{DurabilityError, Result};
 /// Losses that an adoption accepts only on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdoptOptions {
-    /// Results that an unclosed process-safe life had returned and no log proves: mapped buffers, and entries behind
-    /// marks.
+    /// Results that an unclosed process-safe life had returned and no log proves: in mapped buffers, and behind marks.
     pub without_buffers: bool,
 }
 

@@ -434,11 +434,10 @@ pub struct Examination {
     /// Epochs above the last counting epoch that only some logs have marked. If a log lost entries of these epochs, the
     /// entries are gone. If a crash took the entries, no entry was acknowledged.
     pub unfinished_epochs: Option<(Epoch, Epoch)>,
-    /// Entries of a process-safe life of this boot above the last counting epoch: the number of entries that only
-    /// buffers have, and the epoch up to which every entry will count. The next open takes them; a repair gives them
-    /// up.
+    /// Entries of a process-safe life of this boot above the last counting epoch: their number, and the epoch up to
+    /// which every entry will count. The next open takes them; a repair gives them up.
     pub to_take: Option<(u64, Epoch)>,
-    /// Entries of a process-safe life that the folder cannot prove: see
+    /// Entries of a process-safe life without proof: see
     /// [`RecoveryReport::not_proven`](crate::RecoveryReport::not_proven).
     pub not_proven: Option<NotProven>,
     /// Damage of needed data.

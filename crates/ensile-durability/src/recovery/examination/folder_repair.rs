@@ -26,13 +26,13 @@ use crate::store::archive::copy_range;
 use crate::store::claim::{Wanted, claim};
 use crate::store::folders::is_folder;
 use crate::store::mark_renewal::{mark_file, renew_marks, renewable_in, renewable_marks};
-use crate::store::open::{guard_disk, lock_existing};
+use crate::store::open::lock_existing;
 use crate::store::ownership::expect_manifest;
+use crate::store::unlocked_disk_guard::guard_disk;
 use crate::store::{LockMode, Locks};
 use crate::{DurabilityError, Recoverable, Result};
 
-/// Cuts a damaged folder; `None` if nothing is damaged. `target` receives the entries of the damaged folder, and again
-/// the entries of the repaired folder; `target` keeps nothing.
+/// Cuts a damaged folder; `None` if nothing is damaged. `target` receives the entries before and after, and keeps none.
 ///
 /// # Errors
 /// As for [`super::examine`]; [`DurabilityError::Config`] with the reason if no cut leaves a consistent state;
@@ -88,7 +88,6 @@ pub fn repair_with(
     Ok(Some(Repaired { loss, copies: Some(copies), marks }))
 }
 
-/// Chooses the plan that `options` permit.
 fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch, options: RepairOptions) -> Result<RepairPlan> {
     assert!(!found.is_whole(), "what is whole is left alone");
     match repair_plan::plan(disk, found, seen) {

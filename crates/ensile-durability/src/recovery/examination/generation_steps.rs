@@ -146,16 +146,14 @@ impl Judge {
         let durable = facts.durable.unwrap_or(Epoch::MAX);
         let bounds = Bounds { first: generation.first, covered: self.covered, durable };
         skipped.resize_with(chains.len(), RecoveryReport::default);
-        *logs =
-            chains.iter().zip(skipped).map(|(chain, report)| replay::cut(chain, bounds, report)).collect();
+        *logs = chains.iter().zip(skipped).map(|(log, report)| replay::cut(log, bounds, report)).collect();
         let mut in_turn = Vec::new();
         for (log, pieces) in logs.iter().enumerate() {
             in_turn.extend(pieces.iter().map(|piece| (log, piece.clone())));
         }
         in_turn.sort_by_key(|(_, piece)| (piece.oldest, piece.newest));
         // Every piece is read once, so no entry below the oldest epoch of the next piece follows the piece (L8).
-        let passed: Vec<_> =
-            in_turn.iter().skip(1).map(|(_, next)| Some(next.oldest)).chain([None]).collect();
+        let passed: Vec<_> = in_turn.iter().skip(1).map(|(_, one)| Some(one.oldest)).chain([None]).collect();
         let pieces = in_turn.into_iter().zip(passed);
         let work = pieces.map(|((log, piece), passed)| Work::Piece(log, piece, passed)).collect();
         self.first(work);

@@ -74,7 +74,6 @@ pub(crate) struct Judge {
 #[derive(Debug)]
 pub(super) struct ExaminedGeneration {
     pub(super) generation: Generation,
-    /// Files of the current log.
     pub(super) files: Vec<FileChain>,
     pub(super) chains: Vec<Chain>,
     pub(super) facts: GenerationFacts,

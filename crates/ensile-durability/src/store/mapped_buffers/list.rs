@@ -46,7 +46,6 @@ pub(super) struct BufferList {
 struct ListState {
     /// Numbers with a file, or with a file that is being made or removed.
     taken: Box<[u64]>,
-    /// Numbers that are listed in the file.
     listed: Box<[u64]>,
     alive_until: u64,
 }
@@ -122,7 +121,8 @@ impl BufferList {
 #[derive(Debug)]
 pub(super) struct Listed {
     bits: Vec<u64>,
-    alive_until: u64,
+    /// Time up to which the process changed its files, in seconds since 1970. A later change is another process's.
+    pub(super) alive_until: u64,
 }
 
 impl Listed {
@@ -149,10 +149,5 @@ impl Listed {
                 .filter(move |bit| word & (1 << bit) != 0)
                 .map(move |bit| at as u64 * WORD_BITS + bit)
         })
-    }
-
-    /// Time up to which the process changed its files, in seconds since 1970. A later change is another process's.
-    pub(super) fn alive_until(&self) -> u64 {
-        self.alive_until
     }
 }
