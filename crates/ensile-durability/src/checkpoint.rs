@@ -11,8 +11,7 @@
 //! ```
 //! No thread is spawned here: the engine or the objects give every checkpointer a thread that steps.
 //!
-//! Neighbours: `control` decides the time of a checkpoint; `recovery` reads the files; the engine has `Walk` and
-//! `Pages`.
+//! Neighbours: `control` decides the time; `recovery` reads the files; the engine implements `Walk` and `Pages`.
 
 // Order of the modules, as the data flows: settings, interfaces of the state, files, decisions, actions.
 mod config;

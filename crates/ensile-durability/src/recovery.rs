@@ -12,10 +12,9 @@
 //!
 //! Neighbours: `Database::open` calls, then [`crate::OpenStore::start`]; `store` and `checkpoint` have the files.
 
-// From low to high: a file uses files of the groups above its group. `report` uses `progress`, `archive` `examination`.
+// From low to high: a file uses files of the groups above its group; `archive` uses `examination`.
 mod generation_plan;
 mod log_files;
-mod progress;
 mod read_ahead;
 mod report;
 
@@ -37,7 +36,6 @@ mod merge;
 mod replay_state;
 
 mod cleanup;
-mod scan;
 
 pub(crate) mod copied_logs;
 mod install_generation;
@@ -45,11 +43,11 @@ mod install_generation;
 pub mod archive;
 pub mod examination;
 mod phase_times;
+mod scan;
 
 pub use examination::{AdoptOptions, adopt, adopt_with};
 pub use install_generation::{Finished, ReadOnly, Recovered};
 pub use phase_times::RecoveryWatch;
-pub use progress::{Phase, PhaseReport, Progress};
 pub use replay_state::Recovery;
-pub use report::{RecoveryReport, TornTail};
+pub use report::{Phase, PhaseReport, Progress, RecoveryReport, TornTail};
 pub use scan::{LogScan, recover};

@@ -114,8 +114,7 @@ impl Checkpoints {
         self.store.disk()
     }
 
-    /// True if a backup must begin with a checkpoint: pictures are copied without the log behind them, so without
-    /// commits.
+    /// True if a backup must begin with a checkpoint: pictures are copied without later commits.
     #[must_use]
     pub fn backups_need_checkpoint(&self) -> bool {
         let keeper = self.store.manifest();

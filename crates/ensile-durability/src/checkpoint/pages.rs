@@ -147,11 +147,9 @@ pub trait Pages: Walk {
         block: &mut DisplacedBlock<'_>,
     ) -> Result<bool, PagesEnded>;
 
-    /// Ends this attempt at the picture: commits leave no more versions for it. Repeated and late calls are empty
-    /// (N13).
+    /// Ends this attempt at the picture: commits leave no more versions for it. Late calls do nothing (N13).
     fn end_pages(&self, attempt: PictureAttempt);
 
-    /// Reports that the picture of this attempt is durable, and the base of the next, which may leave out its changes
-    /// (N13).
+    /// Reports that the picture of this attempt is durable, and the base of the next: its changes are written (N13).
     fn picture_installed(&self, attempt: PictureAttempt);
 }

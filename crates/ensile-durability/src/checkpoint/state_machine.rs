@@ -25,24 +25,21 @@
 //! Neighbours: `manager` carries out actions and reports their outcomes. `control` decides when a checkpoint is due.
 
 // Order of the modules, low to high: a file uses files before it.
-mod settings;
 mod state;
 
 mod range_schedule;
-mod strategy;
 
 mod action;
 mod history;
-mod parts;
-
-mod callers;
+mod strategy;
 
 mod attempt;
 mod schedule;
 
 mod machine;
 
-pub(super) use action::{Action, Answers, Circumstances, CutParts, NotInstalled, PartTask};
+pub(super) use action::{
+    Action, Answers, Circumstances, CutParts, NotInstalled, OpenFigures, PartTask, Rules, Terms,
+};
 pub(super) use machine::{CLOSED, CheckpointStateMachine};
 pub(super) use range_schedule::Taken;
-pub(super) use settings::{OpenFigures, Rules, Terms};

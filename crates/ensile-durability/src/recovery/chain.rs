@@ -148,8 +148,7 @@ impl Chain {
         });
     }
 
-    /// Adds a file behind the end of the chain, which ends in `last`: bytes, epochs, and proof of lost data of this
-    /// log.
+    /// Adds a file behind the end of the chain, which ends in `last`: bytes, epochs, and proof of this log's lost data.
     fn add_beyond(&mut self, disk: &dyn Disk, mut file: FileChain, last: Option<&FileChain>) -> Result<()> {
         assert_eq!(last.is_some(), !self.links.is_empty(), "the chain ends in its last file");
         if last.is_some() {

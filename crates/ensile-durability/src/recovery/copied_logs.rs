@@ -131,8 +131,7 @@ fn chains(
     Ok(chains)
 }
 
-/// Ends of the copied logs of a generation that the manifest closes at D: behind each log's first mark of D or more
-/// (A5), and the files behind the ends.
+/// Ends of the copied logs of a generation that the manifest closes at D (A5), and the files behind the ends.
 pub(crate) fn ends_at_durable(
     disk: &dyn Disk,
     manifest: &Manifest,

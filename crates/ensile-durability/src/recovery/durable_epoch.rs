@@ -9,8 +9,7 @@
 //! behind a gap too, or the hint's D. After a clean close the hint also counts the blocks of each log. A log that a
 //! later block shows to lack synced blocks is damaged too.
 //!
-//! A generation without a log has the D of the picture installed in it (N18), or before. A larger hint is of a later
-//! manifest.
+//! A generation without a log has the D of its picture (N18), or before. A larger hint is of a later manifest.
 //!
 //! Neighbours: `chain` puts the logs together; `validation` calls; an open, an examination and a repair act on D.
 

@@ -12,7 +12,6 @@
 
 // From low to high: a file uses files of the groups above its group. This file uses no other file.
 mod facts;
-mod null_states;
 
 mod judge;
 mod mapped_probe;

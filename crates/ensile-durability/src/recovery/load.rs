@@ -133,8 +133,7 @@ impl LoadSource {
 pub(super) struct Load {
     checkpoint: Option<InstalledCheckpoint>,
     source: LoadSource,
-    /// Comparison of keys beside the pages with the pages' keys (N11), for a state without rows. Blocks come first, in
-    /// order.
+    /// Comparison of keys beside the pages with the pages' keys (N11), for a state without rows, blocks first.
     beside: Option<Mutex<BesideKeys>>,
     /// Number of checkpointers that the database will have. Pages in folders beyond that number are to be moved.
     checkpointers: usize,
@@ -226,8 +225,8 @@ impl Load {
         Ok(())
     }
 
-    /// Loads about `bytes` bytes of a file, from the position of `part`, or an item of a picture. True if the item
-    /// ends.
+    /// Loads about `bytes` bytes of a file from the position of `part`, or an item of a picture. True at the item's
+    /// end.
     pub(super) fn load_more(
         &self,
         item: usize,

@@ -78,8 +78,7 @@ pub(super) fn find(disk: &dyn Disk, manifest: &Manifest, generation: &Generation
 }
 
 impl LeftByProcess {
-    /// Reason why the folder cannot prove the entries; `None` if there are none, or an open takes them. `is_whole`: no
-    /// damage.
+    /// Reason why the folder cannot prove the entries; `None` if there are none, or an open takes them.
     pub(super) fn reason(&self, is_whole: bool) -> Option<NotProvenReason> {
         match self {
             Self::Nothing | Self::NotNamed => None,

@@ -117,8 +117,7 @@ impl UnlistedFiles<'_> {
         opened.and_then(|opened| whole_to(opened, file)).map_err(Unreadable::Here)
     }
 
-    /// Reason to suspect that entries that count stood behind the end of this chain; `to` is the epoch in the file's
-    /// name.
+    /// Reason to suspect that entries that count stood behind the end of this chain; `to` is the name's epoch.
     fn doubt(
         &self,
         generation: &Generation,

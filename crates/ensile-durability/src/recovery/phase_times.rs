@@ -7,8 +7,7 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 
 use super::install_generation::Recovered;
-use super::progress::{Phase, PhaseReport};
-use super::report::RecoveryReport;
+use super::report::{Phase, PhaseReport, RecoveryReport};
 use crate::control::recovery_time::{LogWork, MeasuredRecovery};
 
 /// Stopwatch for the phases of a recovery, one after the other.

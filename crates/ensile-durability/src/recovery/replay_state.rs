@@ -16,11 +16,10 @@ use super::chain::Chain;
 use super::durable_epoch::Verdict;
 use super::generation_plan::DecidedGeneration;
 use super::load::Load;
-use super::progress::{Phase, Progress};
 use super::read_ahead::ReadBuffers;
 use super::replay::{self, Bounds, Counts, LogPiece};
 use super::replay_scheduler::{Turn, Turns};
-use super::report::RecoveryReport;
+use super::report::{Phase, Progress, RecoveryReport};
 use crate::files::manifest::ManifestKeeper;
 use crate::files::manifest::generation::Generation;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
@@ -43,8 +42,7 @@ pub(super) struct Judged {
     pub(super) unlisted: Vec<SegmentFile>,
     /// Unlisted files that do not prove to be this database's: the files stay (I1).
     pub(super) not_removable: Vec<SegmentFile>,
-    /// Files of a backup: `older` goes once the manifest has no older states; `left`, of an unfinished run, first
-    /// (N21).
+    /// Files of a backup: `older` goes once the manifest has no older states; `left`, of an unfinished run, first.
     pub(super) older: Vec<SegmentFile>,
     pub(super) left: Vec<SegmentFile>,
     /// Files that a repair gives up, removed after its manifest. Until then the files show the used epochs (L4).

@@ -37,6 +37,8 @@ impl LogRemainder {
     }
 }
 
+/// Visitor of entries; a break ends the visit.
+type VisitEntry<'v> = dyn FnMut(Entry<'_>) -> ControlFlow<()> + 'v;
 /// Bodies by TID and reading order. Transactions without a common record may share a TID.
 type Bodies = BTreeMap<(Tid, u64), Box<[u8]>>;
 
@@ -68,11 +70,7 @@ impl Recoverable for HeldEntries {
 
 impl HeldEntries {
     /// Shows and forgets all entries of epochs below `end`.
-    fn show_below(
-        &mut self,
-        end: Epoch,
-        visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    fn show_below(&mut self, end: Epoch, visit: &mut VisitEntry<'_>) -> ControlFlow<()> {
         let held = self.bodies.get_mut();
         while let Some(first) = held.first_entry()
             && first.key().0.epoch() < end
@@ -85,11 +83,7 @@ impl HeldEntries {
 }
 
 /// Shows the entries of these logs, all of one kind, until `visit` breaks.
-pub(super) fn visit(
-    disk: &dyn Disk,
-    logs: Vec<Vec<LogPiece>>,
-    visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
-) -> Result<()> {
+pub(super) fn visit(disk: &dyn Disk, logs: Vec<Vec<LogPiece>>, visit: &mut VisitEntry<'_>) -> Result<()> {
     let Some(kind) = logs.iter().flatten().map(|piece| piece.kind).next() else { return Ok(()) };
     let mut remainders: Vec<LogRemainder> = logs.into_iter().map(LogRemainder::from_pieces).collect();
     let mut complete = Epoch::ZERO;

@@ -38,8 +38,7 @@ impl OpenStore {
         }
     }
 
-    /// Writes `due` into the manifest, unless there is a larger bound. Returns the bound; `None` if the database has
-    /// ended.
+    /// Writes `due` into the manifest, unless there is a larger bound. Returns the bound; `None` after the end.
     fn write_reserved(&self, due: Epoch, has_ended: impl Fn() -> bool) -> Result<Option<Epoch>, DiskError> {
         let mut keeper = self.manifest();
         // The check is under the manifest's lock, for which a close waits: later the manifest may be another process's.

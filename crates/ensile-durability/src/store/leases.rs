@@ -162,8 +162,7 @@ impl Lease {
 }
 
 impl<E> Lease<E> {
-    /// Files in the manifest at the beginning of the lease, opened, with `MANIFEST` itself, `HINT` and marks of
-    /// folders.
+    /// Files in the manifest at the beginning of the lease, opened, with `MANIFEST`, `HINT` and marks of folders.
     #[must_use]
     pub fn files(&self) -> &[LeasedFile<E>] {
         &self.files

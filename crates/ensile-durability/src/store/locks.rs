@@ -89,7 +89,6 @@ impl Locks {
         Self { mode: LockMode::Exclusive, folders, files, file: None, is_folder_locked: true }
     }
 
-    /// True if the main folder itself is locked.
     /// True if the main `LOCK` is locked.
     pub(crate) fn has_file(&self) -> bool {
         self.file.is_some()

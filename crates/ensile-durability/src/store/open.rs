@@ -92,8 +92,8 @@ impl Store {
         };
         match Manifest::read(&*disk)? {
             None => check_new(&*disk, opening)?,
-            // `LOCK` is made only after the folder may be opened (I1). An existing `LOCK` is locked first: the error
-            // names its holder.
+            // `LOCK` is made only after the folder may be opened (I1). An existing one is locked first: the error names
+            // its holder.
             Some(mut manifest) if !disk.exists(LOCK)? => {
                 ownership::check_main(&*disk, &manifest, false)?;
                 look(&manifest)?;

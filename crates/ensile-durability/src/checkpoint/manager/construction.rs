@@ -81,8 +81,7 @@ impl Checkpoints {
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
         store.keep_locks(locks);
         if is_new {
-            // The manifest lists the folders before a file is there: a mount point without its device is not the
-            // folder.
+            // The manifest lists the folders before a file is there: a bare mount point is not taken for the folder.
             let next = keeper.manifest().clone();
             keeper.replace(next)?;
         }

@@ -417,8 +417,7 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
-    /// Removes the files that `installed` covers, unless a reader holds a lease (I3). Returns a next try in
-    /// nanoseconds.
+    /// Removes the files that `installed` covers, unless a reader holds a lease (I3). Returns the time of a next try.
     pub(super) fn remove_covered(&self, installed: &InstalledCheckpoint) -> Option<u64> {
         let listed = self.store.manifest().manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
         assert_eq!(listed, Some(installed.number()), "K1: the manifest names it before anything goes");

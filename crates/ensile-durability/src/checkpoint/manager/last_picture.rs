@@ -72,8 +72,7 @@ impl Checkpoints {
         }
     }
 
-    /// Returns the report of the last picture installed since the open, if it shows `epoch`, of a receipt. `None` with
-    /// a log.
+    /// Returns the report of the last picture installed since the open, if it shows the receipt's `epoch`.
     #[must_use]
     pub fn report_of(&self, epoch: Epoch) -> Option<CheckpointReport> {
         if self.store.is_forked() || self.log.has_loggers() {

@@ -1,20 +1,61 @@
-//! Inputs and outputs of the decisions over checkpoints.
+//! Settings, inputs and outputs of the decisions over checkpoints.
 //!
 //! Neighbours: `machine` decides; `manager` fills [`Circumstances`], carries out [`Action`]s, sends [`Answers`].
 
-use ensile_base::Epoch;
 use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::Epoch;
 
 use super::range_schedule::Taken;
 use crate::Health;
+use crate::checkpoint::config::Strategy;
 use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::request::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
+use crate::control::adaptive::AdaptiveThreshold;
 use crate::control::load::LoadCounts;
+use crate::control::trigger::Policy;
 use crate::files::block::Salt;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::identity::Identity;
 use crate::range::RangeStart;
+
+/// Settings that begin checkpoints. An application may change the rules of an open database.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) policy: Box<dyn Policy>,
+    /// Settings of the adaptive threshold, if the policy uses the load.
+    pub(crate) adaptive: Option<AdaptiveThreshold>,
+    pub(crate) recovery_time: Option<Duration>,
+}
+
+/// Settings that are fixed while the database is open.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) strategy: Strategy,
+    /// Wanted number of ranges of a cycling checkpoint.
+    pub(crate) ranges: u32,
+    pub(crate) bandwidth: Option<u64>,
+    pub(crate) checkpointers: usize,
+    /// Number of files of each checkpointer.
+    pub(crate) files: u32,
+    /// Number of loggers; 0 without a log.
+    pub(crate) loggers: u64,
+    pub(crate) database: Identity,
+    pub(crate) generation: u64,
+    /// True if the first picture keeps pages of the installed picture.
+    pub(crate) goes_on: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenFigures {
+    /// Time of the open, in nanoseconds.
+    pub(crate) now_nanos: u64,
+    /// Bytes of log that the open has replayed.
+    pub(crate) replayed_bytes: u64,
+}
 
 /// Inputs of the next decision, as they are now.
 #[derive(Clone, Debug)]

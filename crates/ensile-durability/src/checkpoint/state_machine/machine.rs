@@ -9,14 +9,11 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 
-use super::action::{Action, Answers, Circumstances};
-use super::attempt::Attempt;
-use super::callers::Callers;
+use super::action::{Action, Answers, Circumstances, OpenFigures, Rules, Terms};
+use super::attempt::{Attempt, AttemptParts};
 use super::history::AttemptHistory;
-use super::parts::AttemptParts;
 use super::range_schedule::{AttemptTurn, Taken};
 use super::schedule::CheckpointSchedule;
-use super::settings::{OpenFigures, Rules, Terms};
 use super::state::{Duty, Stage};
 use super::strategy::{NextOpening, WalkEpochs};
 use crate::checkpoint::config::Strategy;
@@ -64,6 +61,51 @@ impl Upkeep {
     /// True if covered files are to be removed again now.
     fn is_removal_due(&self, now_nanos: u64) -> bool {
         self.remove_again_nanos.is_some_and(|again| now_nanos >= again)
+    }
+}
+
+/// Callers of the next checkpoint.
+#[derive(Debug, Default)]
+struct Callers {
+    /// Ticket of callers that ask for the next checkpoint.
+    ticket: Option<Arc<Ticket>>,
+    /// Error for a caller that asks for a checkpoint after the end.
+    refusal: Option<DurabilityError>,
+}
+
+impl Callers {
+    /// Returns the ticket of the next checkpoint, which earlier callers share. After the end, the answer is an error.
+    fn demand(&mut self) -> (Arc<Ticket>, Answers) {
+        assert!(self.ticket.is_none() || self.refusal.is_none(), "a waiting caller hears of the end");
+        if let Some(why) = &self.refusal {
+            let ticket = Arc::new(Ticket::default());
+            let outcomes = vec![(Arc::clone(&ticket), Err(why.clone()))];
+            return (ticket, Answers { outcomes, ..Answers::default() });
+        }
+        (Arc::clone(self.ticket.get_or_insert_default()), Answers::default())
+    }
+
+    /// True if a caller asks for the next checkpoint.
+    fn are_waiting(&self) -> bool {
+        self.ticket.is_some()
+    }
+
+    /// Takes the ticket of the next checkpoint, if a caller asks.
+    fn take(&mut self) -> Option<Arc<Ticket>> {
+        assert!(self.refusal.is_none(), "no checkpoint begins after the end");
+        self.ticket.take()
+    }
+
+    /// Refuses later callers with `error`. Returns the ticket of the next checkpoint, if a caller asks.
+    fn refuse(&mut self, error: DurabilityError) -> Option<Arc<Ticket>> {
+        let ticket = self.take();
+        self.refusal = Some(error);
+        ticket
+    }
+
+    /// True if later callers are refused, because the checkpoints have ended.
+    fn are_refused(&self) -> bool {
+        self.refusal.is_some()
     }
 }
 

@@ -5,10 +5,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::action::Circumstances;
+use super::action::{Circumstances, OpenFigures, Rules};
 use super::attempt::{Attempt, Occasion};
 use super::range_schedule::{Taken, TurnBytes};
-use super::settings::{OpenFigures, Rules};
 use crate::checkpoint::request::CheckpointReport;
 use crate::checkpoint::stats::CheckpointStats;
 use crate::control::adaptive::ThresholdMeasure;

@@ -13,7 +13,7 @@
 
 use ensile_base::Epoch;
 
-use super::settings::Terms;
+use super::action::Terms;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::picture::picture_set::ClosedPicture;
 use crate::files::block::Salt;

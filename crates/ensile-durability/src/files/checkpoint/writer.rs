@@ -6,7 +6,7 @@
 //! - After [`PartWriter::end`] every byte and every name of these files is on stable storage (K1: installed checkpoints
 //!   are whole).
 //!
-//! Neighbours: `file_set_writer` hands over full blocks; `crate::files::block` has the grammar; `reader` reads the
+//! Neighbours: `fuzzy_part_writer` hands over full blocks; `crate::files::block` has the grammar; `reader` reads the
 //! files.
 
 use std::sync::Arc;

@@ -197,8 +197,7 @@ impl ArchiveSource {
         Ok(logs)
     }
 
-    /// Writes the entries of `generation` up to X into its log file on `target`, synced. `None` if there is no such
-    /// entry.
+    /// Writes the entries of `generation` up to X into its log file on `target`, synced; `None` without such an entry.
     fn take(
         &self,
         target: &Arc<dyn Disk>,
@@ -275,8 +274,7 @@ impl ArchiveSource {
         Ok((Manifest { reserved, generations, ..next }, taken))
     }
 
-    /// Gives the error of a refused entry of (`after`, X] the entry's place in the archive. Other errors stay
-    /// unchanged.
+    /// Gives the error of a refused entry of (`after`, X] its place in the archive. Other errors stay unchanged.
     fn told_where(&self, why: DurabilityError, after: Epoch, state: &dyn Recoverable) -> DurabilityError {
         if !matches!(why, DurabilityError::Replay { .. }) {
             return why;

@@ -60,8 +60,7 @@ pub struct ArchiveRestore {
 }
 
 impl ArchiveRestore {
-    /// Checks, without a write, that the archive on `archive` alone, begun with its database, can restore it to epoch
-    /// `to`.
+    /// Checks, without a write, that the archive on `archive` alone, begun with its database, can restore epoch `to`.
     ///
     /// # Errors
     /// [`DurabilityError::NotInArchive`] if data is missing, or if no result that counted had such an epoch;

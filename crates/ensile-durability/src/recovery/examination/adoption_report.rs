@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use ensile_disk::Disk;
 
-use super::judge::Judge;
-use super::null_states::NullState;
+use super::judge::{Judge, NullState};
 use crate::files::manifest::Manifest;
 use crate::store::Adopted;
 use crate::store::adoption::{self as copies, LeftToAdopt};

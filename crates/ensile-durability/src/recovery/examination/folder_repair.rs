@@ -17,7 +17,7 @@ use super::super::load::Load;
 use super::super::replay_state::Recovery;
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::folder_examination::examine_locked;
-use super::null_states::NullState;
+use super::judge::NullState;
 use super::repair_plan::{self, GIVE_UP, NoRepair, PICTURE_ALONE, RepairPlan};
 use crate::files::manifest::ManifestKeeper;
 use crate::files::names::{MANIFEST, SegmentFile, log_folder, logger_of};

@@ -21,7 +21,7 @@ use crate::files::log::file_chain::FileChain;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::generation::Generation;
 use crate::files::names::SegmentFile;
-use crate::{DurabilityError, Result};
+use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused, Result};
 
 #[derive(Debug)]
 pub(super) enum Work {
@@ -145,5 +145,43 @@ impl Judge {
     /// The length in bytes; `None` for an unreadable file, which is noted.
     pub(super) fn length(&mut self, length: Result<u64, DiskError>) -> Result<Option<u64>> {
         self.found.note(length.map_err(DurabilityError::from))
+    }
+}
+
+/// State that takes entries of this kind and keeps nothing.
+pub(super) struct NullState(pub(super) EntryKind);
+
+impl Recoverable for NullState {
+    fn entries(&self) -> EntryKind {
+        self.0
+    }
+
+    fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+}
+
+/// State that has the knowledge of `self.0` about entries, and hands `self.0` no entry.
+pub(super) struct KeyRules<'s>(pub(super) &'s dyn Recoverable);
+
+impl Recoverable for KeyRules<'_> {
+    fn entries(&self) -> EntryKind {
+        self.0.entries()
+    }
+
+    fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
+        self.0.checkpoint_key(body)
     }
 }

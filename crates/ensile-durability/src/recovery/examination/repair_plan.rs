@@ -233,8 +233,7 @@ impl Cutting<'_> {
         Ok(entries)
     }
 
-    /// Entries that a dead process-safe process left above `durable`, in this boot, which a cut gives up. `None` if an
-    /// open would look for no such entries.
+    /// Entries that a dead process left above `durable`, if an open would look for such entries. A cut gives them up.
     fn left_by_process(&self, durable: Epoch) -> Result<Option<LeftAbove>> {
         let Some(open) = self.manifest.generations.last() else { return Ok(None) };
         match mapped_tail::find(self.disk, self.manifest, open)? {

@@ -4,8 +4,7 @@
 //! Folder -> Load, Load, .. -> Loaded -> Kept, .. -> Generation, .. -> End      an older state is one step
 //! Generation -> LogFile, .. -> Log, .. (each log) -> Verdict -> Piece, .. -> Counted -> Check, .. -> GenerationEnd
 //! ```
-//! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges; `generation_steps` has the second
-//! line.
+//! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges; `generation_steps` has line two.
 
 use std::sync::Arc;
 
@@ -17,8 +16,7 @@ use super::super::validation::{self, Findings as _, Inventory};
 use super::facts::{
     BackupFacts, CheckpointFacts, Damage, FileFacts, NOT_OF_NEWEST, PictureFacts, RangeFacts, Role,
 };
-use super::judge::{Judge, Work};
-use super::null_states::KeyRules;
+use super::judge::{Judge, KeyRules, Work};
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::files::log::file_chain::FileChain;
 use crate::files::manifest::Manifest;
