@@ -1,6 +1,6 @@
 //! Checkpoints bound the log, and are written beside running transactions. A *fuzzy* checkpoint (SiloR §4) shows the
 //! state together with the log of the epochs in which the checkpoint is written. A *picture* (SIREN §3) shows the state
-//! at the end of one epoch. `docs/internals/protocols/checkpoints.md` and `pictures.md` have the conditions K and N.
+//! at the end of one epoch. `docs/internals/protocols` has the conditions K and N.
 //!
 //! ```text
 //! fuzzy:   trigger --> e_l = E --E >= e_l + 1--> slices --> blocks, in turn to m files a checkpointer --> e_h = E ..

@@ -89,9 +89,8 @@ fn list_in<'f, F: CheckpointFile>(
     Ok(files)
 }
 
-/// Checks the files of either kind that the installed checkpoint does not have: no file belongs to another database, or
-/// to a newer version. A recovery and an examination call `check_unlisted` before any file is removed. Errors:
-/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`], or an error of the disk.
+/// Checks the files of either kind that the installed checkpoint does not have, before any file is removed: no file
+/// belongs to another database, or to a newer version.
 pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     check_kind(disk, manifest, search::<PartName>(disk, manifest)?)?;
     check_kind(disk, manifest, search::<PageFileName>(disk, manifest)?)
@@ -111,8 +110,7 @@ pub(crate) struct RemovedLeftovers {
 }
 
 /// Removes the files of a kind that the installed checkpoint does not have, that `is_unneeded` selects, and that prove
-/// to be this database's. Makes the removal durable. A file without a readable owner stays. Errors: as
-/// [`check_unlisted`], after the removable files are removed. An error of the disk ends the removal at once.
+/// to be this database's. Makes the removal durable. The error of a foreign file comes after the removals.
 pub(crate) fn remove<F: CheckpointFile>(
     disk: &dyn Disk,
     manifest: &Manifest,

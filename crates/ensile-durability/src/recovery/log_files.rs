@@ -89,8 +89,7 @@ pub(super) fn missing_file(name: SegmentName) -> DurabilityError {
 }
 
 /// Checks that unlisted logs hold no entry that counts, as beside a manifest of another moment. Returns the removable
-/// files: this database's (I1), and files that end before a whole opening block. Errors: [`DurabilityError::NotOurs`],
-/// [`DurabilityError::Unknown`], and [`DurabilityError::Damaged`] if a file holds unlisted entries.
+/// files: this database's (I1), and files that end before a whole opening block.
 pub(super) fn check_unlisted(
     disk: &dyn Disk,
     manifest: &Manifest,

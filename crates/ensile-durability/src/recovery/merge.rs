@@ -71,9 +71,8 @@ pub(super) fn merged_file(generation: u64) -> SegmentFile {
     SegmentFile { is_merged: true, ..name.into() }
 }
 
-/// Writes the entries of these pieces on the disk `source`, by log and in order, into the merged file of a generation,
-/// on the disk `target`, and syncs the file. The caller syncs the file's name. After each piece, `spend` receives the
-/// written bytes, and may wait or fail.
+/// Writes the entries of these pieces on the disk `source` into the merged file of a generation, on the disk `target`,
+/// and syncs the file. The caller syncs the name. After each piece, `spend` may wait or fail.
 pub(super) fn write_file(
     source: &dyn Disk,
     logs: Vec<Vec<LogPiece>>,

@@ -244,9 +244,8 @@ impl Archive {
         Ok(false)
     }
 
-    /// Copies a closed file to the archive. True if the file was copied now. False if the archive has a copy, or does
-    /// not list the generation of the file: an unlisted generation has no entry that the archive lacks. Errors: reason
-    /// why the file is not archived. The file must stay.
+    /// Copies a closed file to the archive, unless the archive has a copy, or does not list the generation of the file:
+    /// an unlisted generation has no entry that the archive lacks. True if the file was copied now.
     pub(crate) fn archive_file(&self, closed: &ClosedFile) -> Result<bool> {
         let mut state = self.state.lock();
         let copied = self.copy_if_listed(&mut state, closed);

@@ -291,9 +291,8 @@ impl ArchiveSource {
 }
 
 impl TakenLog {
-    /// Reads the written file as an open would, and shows its entries to `state`. Errors:
-    /// [`DurabilityError::TargetFailed`] if the file differs from the written bytes or cannot be read; otherwise the
-    /// refusal of the state.
+    /// Reads the written file as an open would, and shows its entries to `state`. The error is
+    /// [`DurabilityError::TargetFailed`] if the file differs from the written bytes, or the refusal of the state.
     fn verify(&mut self, disk: &dyn Disk, state: &dyn Recoverable, spend: &mut SpendBytes<'_>) -> Result<()> {
         let failed = |error| match error {
             DurabilityError::Replay { .. } | DurabilityError::Unknown { .. } => error,
