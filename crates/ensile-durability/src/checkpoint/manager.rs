@@ -114,7 +114,7 @@ impl Checkpoints {
         self.store.disk()
     }
 
-    /// True if a backup must begin with a checkpoint: pictures are copied without later commits.
+    /// True if a backup must begin with a checkpoint, of pictures: they are copied without later commits.
     #[must_use]
     pub fn backups_need_checkpoint(&self) -> bool {
         let keeper = self.store.manifest();

@@ -69,7 +69,7 @@ pub enum TakenPage {
 pub enum PagesEnded {
     /// The attempt was ended, or another attempt has begun (N13).
     Ended,
-    /// Commits had displaced more bytes than may wait for a picture. No commit waits for a picture, and none fails.
+    /// Commits had displaced more bytes than may wait, so the attempt was ended. No commit waits or fails.
     GaveWay {
         /// Bytes of displaced versions that were not taken yet.
         displaced_bytes: u64,
@@ -150,6 +150,7 @@ pub trait Pages: Walk {
     /// Ends this attempt at the picture: commits leave no more versions for it. Late calls do nothing (N13).
     fn end_pages(&self, attempt: PictureAttempt);
 
-    /// Reports that the picture of this attempt is durable, and the base of the next: its changes are written (N13).
+    /// Reports that the picture of this attempt is durable, and is the base of the next picture. Before the report, the
+    /// next picture must write the changes of this picture too (N13).
     fn picture_installed(&self, attempt: PictureAttempt);
 }

@@ -30,7 +30,7 @@ pub trait Walk: Sync {
     /// `block`, in order and each key once, until [`CheckpointBlock::has_room`] returns false or the slice ends.
     /// Returns true if entries are left, with `resume` at the first of them.
     ///
-    /// An entry with an epoch below `low` that has not changed since the checkpoint began is never omitted.
+    /// An entry of an epoch below `low` is never omitted, unless it has changed since the checkpoint began.
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool;
 
     /// Reports the bytes of the state's rows, or of sample rows, to `cut`, in the order of sections and keys. A cycling

@@ -225,8 +225,7 @@ impl Load {
         Ok(())
     }
 
-    /// Loads about `bytes` bytes of a file from the position of `part`, or an item of a picture. True at the item's
-    /// end.
+    /// Loads about `bytes` bytes of a file from the position of `part`, or an item of a picture. True at its end.
     pub(super) fn load_more(
         &self,
         item: usize,

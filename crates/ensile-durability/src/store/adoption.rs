@@ -9,7 +9,7 @@
 //! Log, checkpoint and hint files keep the identity of their writer, which the manifest lists.
 //!
 //! Invariants:
-//! - I1: a linked folder is refused as the original's if only this folder has its number in the manifest.
+//! - I1: a linked folder with the manifest's number, under a main folder with another, is the original's: refused.
 //! - B4: an adoption first takes, under the same locks, the entries of a process-safe life, and reports the lost ones.
 //!
 //! Neighbours: `recovery::examination::adoption_report` calls; `ownership` compares marks and manifest.

@@ -13,7 +13,7 @@ use ensile_disk::{Disk, FolderKind};
 
 use crate::{DurabilityError, Result};
 
-/// Checks that `links` is empty, or has a distinct folder for each of `count` owners. `what`, `owner`: words.
+/// Checks that `links` is empty, or has an own folder for each of `count` owners. Errors name `what` and `owner`.
 pub(crate) fn check_links(links: &[PathBuf], count: usize, what: &str, owner: &str) -> Result<()> {
     if !links.is_empty() && links.len() != count {
         return Err(DurabilityError::config(format!("{what} folders: give one for each {owner}")));

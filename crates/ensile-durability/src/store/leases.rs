@@ -2,7 +2,7 @@
 //! shared lock on the file `LEASES`, which ends with the reader. A removal first tries the same lock exclusively.
 //!
 //! Invariants:
-//! - I3: while a lease is held, no file is removed for `LEASE_SECONDS_MAX` after the first refusal; later ones count.
+//! - I3: while a lease is held, no file is removed for `LEASE_SECONDS_MAX` from the first refusal on; overruns count.
 //! - The exclusive lock is held during the removals, so that no lease begins in the middle of a removal.
 //!
 //! Neighbours: log and checkpoints ask before a removal; recovery does not wait. `ensile lease` and `backup` hold one.

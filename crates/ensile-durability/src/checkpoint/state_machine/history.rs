@@ -49,7 +49,7 @@ impl AttemptHistory {
 
     /// Expected bytes of the next attempt, for the search for room; `first_bytes` without an earlier attempt.
     pub(super) fn expected_bytes(&self, first_bytes: u64, takes_whole: bool) -> u64 {
-        // Deleted rows may have made the next checkpoint smaller, so it is tried now and then.
+        // Deleted rows may have made the next checkpoint smaller, so it is tried now and then, and gives up in time.
         if self.failures % TRIED_EVERY == TRIED_EVERY - 1 {
             return 0;
         }

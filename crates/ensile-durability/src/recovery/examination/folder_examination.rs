@@ -20,7 +20,7 @@ use crate::store::mark_renewal::{mark_file, renewable_in};
 use crate::store::open::lock_existing;
 use crate::{DurabilityError, Entry, Recoverable, Result};
 
-/// Reads a whole database folder, perhaps beside other readers. Entries that count go to `target` as in a recovery.
+/// Reads a whole folder, which may be read-only. Entries that count go to `target`, even if other data is damaged.
 ///
 /// # Errors
 /// [`DurabilityError::InUse`] if a process has the database open; [`DurabilityError::NoDatabase`] or
