@@ -229,7 +229,7 @@ impl Ending {
     /// Handles a failed action. A write without space tries the next way of relief; otherwise the stage ends.
     fn handle_failure(&mut self, error: DurabilityError) {
         let error = match (self.shortage.take(), error) {
-            // After a failed sync, a read may return the old contents, which look damaged: the error is the want of space.
+            // After a failed sync, a read may return old contents that look damaged: the error is the want of space.
             (Some(before), DurabilityError::Damaged { .. }) if self.stage == Writing(Written::Tail) => before,
             (_, error) => error,
         };
