@@ -193,7 +193,7 @@ impl Recovery {
     /// If no piece is left, waits for the pieces of other threads, and then returns `false`.
     ///
     /// # Errors
-    /// [`DurabilityError::OtherEntries`]; errors of `target`; damage that arose after the scan. The recovery ends.
+    /// [`crate::DurabilityError::OtherEntries`]; errors of `target`; damage since the scan. The recovery ends.
     pub fn replay_step(&self, target: &dyn Recoverable) -> Result<bool> {
         self.check_entries(target)?;
         match self.take_turn(target, Turns::take) {
