@@ -20,6 +20,9 @@ use kind::ErrorKind;
 /// Text for a block of a newer version (L7).
 pub(crate) const NEWER: &str = "a newer version of Ensile wrote this block";
 
+/// Result of a call of this crate.
+pub(crate) type DurabilityResult<T, E = DurabilityError> = std::result::Result<T, E>;
+
 /// A failure of logging or recovery.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -65,6 +65,7 @@ pub use checkpoint::{
 pub use copy_progress::{CopyPhase, CopyProgress};
 pub use entry_type::{EntryType, OtherType, TypeRole};
 pub use error::DurabilityError;
+pub(crate) use error::DurabilityResult as Result;
 pub use error::kind::{ErrorKind, StorageError};
 pub use files::checkpoint::block::CheckpointBlock;
 pub use files::checkpoint::page::PageContents;

@@ -1,24 +1,22 @@
-//! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5). The caller's threads do the
-//! work in parts:
+//! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5), in steps by many threads.
 //!
 //! ```text
 //! LogScan: files are read --> D is decided --> Recovery: files are loaded, then pieces replayed --> its ending
 //!          by any thread   by `durable_epoch`         by any thread, as                   as `commit_plan` says:
 //!                                                     `replay_scheduler` says             open, read only, error
 //! ```
-//! Invariants: L4 and L5 (`docs/internals/protocols/durability.md`). Modules without a clock, lock or file make the
-//! decisions: `durable_epoch`, `replay_scheduler`, `generation_plan` and `commit_plan`.
+//! `durable_epoch`, `replay_scheduler`, `generation_plan` and `commit_plan` decide, without a clock, lock or file.
+//!
+//! Invariants: L4, L5, L8 (`docs/internals/protocols/durability.md`). Results that may have been read from the system's
+//! cache only, after a failed sync or a crash of the process alone, are written and synced again before they count.
 //!
 //! Neighbours: `Database::open` calls, then [`crate::OpenStore::start`]; `store` and `checkpoint` have the files.
 
-// From low to high: a file uses files of the groups above its group. Within a group, `report` uses `progress`,
-// and `archive` uses `examination`. This file uses no other file.
+// From low to high: a file uses files of the groups above its group; `archive` uses `examination`.
 mod generation_plan;
 mod log_files;
-mod progress;
 mod read_ahead;
 mod report;
-mod walk_files;
 
 mod chain;
 mod load;
@@ -38,7 +36,6 @@ mod merge;
 mod replay_state;
 
 mod cleanup;
-mod scan;
 
 pub(crate) mod copied_logs;
 mod install_generation;
@@ -46,13 +43,11 @@ mod install_generation;
 pub mod archive;
 pub mod examination;
 mod phase_times;
-mod single_thread;
+mod scan;
 
 pub use examination::{AdoptOptions, adopt, adopt_with};
 pub use install_generation::{Finished, ReadOnly, Recovered};
 pub use phase_times::RecoveryWatch;
-pub use progress::{Phase, PhaseReport, Progress};
 pub use replay_state::Recovery;
-pub use report::{RecoveryReport, TornTail};
-pub use scan::LogScan;
-pub use single_thread::recover;
+pub use report::{Phase, PhaseReport, Progress, RecoveryReport, TornTail};
+pub use scan::{LogScan, recover};

@@ -1,7 +1,6 @@
-//! The store: ownership of the files, and the list of files that count. Below log and checkpoints, only the store knows
-//! folders, locks, identity, manifest and hint.
+//! The store: ownership of the files, and the list of files that count (I1 to I6, L6, L7: `protocols/store.md`).
 //!
-//! Invariants: I1 to I6, L6 and L7 (`docs/internals/protocols/store.md`).
+//! Only the store knows folders, locks, identity, manifest and hint. Log and checkpoints ask for folders.
 //!
 //! Order of the files, low to high. A file uses files before it only:
 //!
@@ -9,12 +8,11 @@
 //! |---|---|
 //! | `boot_scope`, `mapped_buffers`, `folders`, then `ownership` | a folder and its owner |
 //! | `locks`, `leases`, `mark_renewal`, `naming`, `shipping_open`, then `claim`, `open` | an open |
-//! | `closed_file`, `archive`, `closed_files`, `ship_retention`, `disk_reserve`, `space_reclaim` | files of a life |
+//! | `archive` with `closed_files`, `ship_retention`, `disk_reserve`, `space_reclaim` | files of a life |
 //! | `reserved_epochs`, then `open_store`, `epoch_renewal` | an open store |
 //! | `adoption`, `application_rename` | changes of a closed folder |
 //!
-//! Neighbours: `files` has the manifest, the mark, the hint and the names. `recovery` opens the store, and hands the
-//! store over as [`OpenStore`] to log and checkpoints. `ensile-disk` has the calls of the file system.
+//! Neighbours: `files` has manifest, mark, hint and names. `recovery` makes the [`OpenStore`] for log and checkpoints.
 
 pub(crate) mod archive;
 
@@ -31,12 +29,11 @@ pub(crate) mod leases;
 mod locks;
 pub(crate) mod naming;
 pub(crate) mod shipping_open;
-mod unlocked_disk_guard;
+pub(crate) mod unlocked_disk_guard;
 
 pub(crate) mod claim;
 pub(crate) mod open;
 
-mod closed_file;
 pub(crate) mod closed_files;
 mod epoch_renewal;
 pub(crate) mod open_store;

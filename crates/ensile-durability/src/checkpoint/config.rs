@@ -1,7 +1,6 @@
 //! Settings of checkpoints: the times and the way of making checkpoints, and the check of the settings.
 //!
-//! Neighbours: `manager`, `state_machine` and `files::checkpoint::writer` read the settings; the database's builder
-//! fills them in.
+//! Neighbours: `manager`, `state_machine` and `writer` read the settings; the database's builder fills them in.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -9,13 +8,13 @@ use std::time::Duration;
 
 use ensile_base::limits::{NICENESS_MAX, VALUE_BYTES_MAX};
 
-use crate::DurabilityError;
 use crate::control::adaptive::AdaptiveThreshold;
 use crate::control::trigger::Trigger;
 use crate::files::block::HEADER_BYTES;
 use crate::files::checkpoint::block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
 use crate::number::{CHECKPOINTERS_MAX, FILES_MAX, RANGES_MAX};
 use crate::store::folders::check_links;
+use crate::{DurabilityError, Result};
 
 /// Most bytes of memory of a database's checkpointers together, while a checkpoint runs: a block for each checkpointer,
 /// and one large block. The recoverable may hold the large block's value in twice its size.
@@ -61,26 +60,22 @@ pub struct CheckpointConfig {
     /// Number of checkpointers, which walk and write in parallel, into separate folders.
     pub checkpointers: usize,
     /// Folders for the checkpointers' files, one for each checkpointer, in this order; empty: plain folders in the
-    /// database's own folder. The first open with these folders makes links to the folders, and the file system
-    /// remembers the links.
+    /// database's own folder. The first open with these folders makes links, which the file system remembers.
     pub folders: Vec<PathBuf>,
     /// Number of files of a checkpointer, so that recovery can load the files in parallel.
     pub files: usize,
     /// Time from the end of the last checkpoint to the next, put off while the log hardly grows; `None`: not by time. A
     /// cycling checkpoint of n ranges begins a turn after an n-th of the interval.
     pub interval: Option<Duration>,
-    /// Bytes of log, counted from the last checkpoint's begin, at which the next checkpoint begins; without a log,
-    /// bytes of changes; `None`: not by bytes. A cycling checkpoint of n ranges begins a turn after an n-th of the
-    /// bytes.
+    /// Bytes of log since the last checkpoint's begin, at which the next begins; without a log, bytes of changes;
+    /// `None`: not by bytes. A cycling checkpoint of n ranges begins a turn after an n-th of the bytes.
     pub log_bytes: Option<u64>,
-    /// Number of log entries, counted from the last checkpoint's begin or from the open, at which the next checkpoint
-    /// begins; `None`: not by entries. A cycling checkpoint of n ranges begins a turn after an n-th of the entries.
-    /// Without a log there are no entries.
+    /// Number of log entries since the last checkpoint's begin or the open, at which the next begins; `None`, or
+    /// without a log: not by entries. A cycling checkpoint of n ranges begins a turn after an n-th of the entries.
     pub log_records: Option<u64>,
     /// Threshold in bytes, entries or time that follows the load (SLACH §4); `None`: not adaptive.
     pub adaptive: Option<AdaptiveThreshold>,
-    /// Longest recovery that checkpoints aim at: a checkpoint begins in time, as far as recovery is predictable;
-    /// `None`: no limit.
+    /// Longest recovery that checkpoints aim at, as far as recovery is predictable; `None`: no limit.
     pub recovery_time: Option<Duration>,
     /// Number of threads of the next recovery, for the prediction. 0: as many as the last recovery had.
     pub recovery_threads: usize,
@@ -121,50 +116,39 @@ impl CheckpointConfig {
         Self { interval: None, log_bytes: None, recovery_time: None, ..Self::default() }
     }
 
-    /// Checks that the settings can work. An open checks before the recovery, so that no caller waits for a recovery in
-    /// vain.
+    /// Checks that the settings can work. An open checks before the recovery, so that no caller waits in vain.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] names the setting that cannot work.
-    pub fn check(&self) -> Result<(), DurabilityError> {
-        if self.checkpointers == 0 || self.checkpointers > CHECKPOINTERS_MAX as usize {
-            let why = format!("checkpoints need between 1 and {CHECKPOINTERS_MAX} checkpointers");
-            return Err(DurabilityError::config(why));
-        }
+    pub fn check(&self) -> Result<()> {
+        let check_count = |owner: &str, count: usize, most: u64, what: &str| match count {
+            1.. if count as u64 <= most => Ok(()),
+            _ => Err(DurabilityError::config(format!("{owner} between 1 and {most} {what}"))),
+        };
+        check_count("checkpoints need", self.checkpointers, CHECKPOINTERS_MAX.into(), "checkpointers")?;
         check_links(&self.folders, self.checkpointers, "checkpoint", "checkpointer")?;
-        if self.files == 0 || self.files > FILES_MAX as usize {
-            let why = format!("a checkpointer needs between 1 and {FILES_MAX} files");
-            return Err(DurabilityError::config(why));
-        }
-        if self.ranges == 0 || self.ranges > RANGES_MAX as usize {
-            let why = format!("a cycling checkpoint needs between 1 and {RANGES_MAX} ranges");
-            return Err(DurabilityError::config(why));
-        }
-        if !PAGE_BYTES.contains(&self.page_bytes) {
+        check_count("a checkpointer needs", self.files, FILES_MAX.into(), "files")?;
+        check_count("a cycling checkpoint needs", self.ranges, RANGES_MAX.into(), "ranges")?;
+        let problem = if !PAGE_BYTES.contains(&self.page_bytes) {
             let (least, most) = (PAGE_BYTES.start(), PAGE_BYTES.end());
-            let why = format!("checkpoint_page_bytes is not between {least} and {most}");
-            return Err(DurabilityError::config(why));
-        }
-        if let Some(why) = self.adaptive.as_ref().and_then(AdaptiveThreshold::problem) {
-            return Err(DurabilityError::config(format!("the adaptive threshold cannot work: {why}")));
-        }
-        if self.bandwidth == Some(0) {
-            let why = "a checkpoint_bandwidth of 0 would let no checkpoint end: leave it out for no limit";
-            return Err(DurabilityError::config(why));
-        }
-        if self.niceness > NICENESS_MAX {
-            let why = format!(
+            format!("checkpoint_page_bytes is not between {least} and {most}")
+        } else if let Some(why) = self.adaptive.as_ref().and_then(AdaptiveThreshold::problem) {
+            format!("the adaptive threshold cannot work: {why}")
+        } else if self.bandwidth == Some(0) {
+            "a checkpoint_bandwidth of 0 would let no checkpoint end: leave it out for no limit".to_owned()
+        } else if self.niceness > NICENESS_MAX {
+            format!(
                 "a checkpoint_niceness is between 0, which gives way to no thread, and {NICENESS_MAX}, which gives way \
                  to all: {} is not",
                 self.niceness
-            );
-            return Err(DurabilityError::config(why));
-        }
-        Ok(())
+            )
+        } else {
+            return Ok(());
+        };
+        Err(DurabilityError::config(problem))
     }
 
-    /// The policy that begins checkpoints by these settings. Without a log no recovery replays anything, so the
-    /// recovery time begins no checkpoint.
+    /// The policy that begins checkpoints by these settings. Without a log no recovery replays anything.
     pub(super) fn policy(&self, is_without_log: bool) -> Trigger {
         let Self { interval, log_bytes, log_records, adaptive, recovery_time, .. } = *self;
         let recovery_time = recovery_time.filter(|_| !is_without_log);

@@ -16,10 +16,8 @@ const LOG_SHARE: u64 = 8;
 const FREE_BYTES_MIN: u64 = 32 << 10;
 const _: () = assert!(LOG_SHARE > 1, "something is left to the checkpoint");
 
-/// A device with the folders of some checkpointers.
 #[derive(Debug)]
 struct Device {
-    /// A folder on the device.
     folder: String,
     checkpointers: Vec<usize>,
     /// Bytes left to the log; 0 if the disk does not report free space.
@@ -34,9 +32,6 @@ pub(crate) struct DiskSpace {
 
 impl DiskSpace {
     /// Checks that a checkpoint of about this size, in bytes, fits.
-    ///
-    /// # Errors
-    /// The reason why the checkpoint does not fit, and the remedy.
     pub(crate) fn look(disk: &dyn Disk, checkpointers: usize, bytes: u64) -> Result<Self, String> {
         let mut space = Self { devices: Vec::new() };
         for checkpointer in 0..checkpointers {
@@ -62,8 +57,7 @@ impl DiskSpace {
         Ok(space)
     }
 
-    /// Adds the checkpointer's device. A plain folder is on the database's own device; a link may lead to another
-    /// device.
+    /// Adds the checkpointer's device: the database's own device for a plain folder; a link may lead to another.
     fn add(&mut self, disk: &dyn Disk, checkpointer: usize) {
         let folder = checkpoint_folder(checkpointer as u32);
         let is_link = matches!(disk.folder_kind(&folder), Ok(FolderKind::Link { .. }));
@@ -74,11 +68,8 @@ impl DiskSpace {
         }
     }
 
-    /// Checks that the log's part is still free on this checkpointer's device. Returns true if half of the free space
-    /// at the start has gone: this checkpoint must end before the other half has gone too.
-    ///
-    /// # Errors
-    /// The free bytes, if the log's part is not free.
+    /// Checks that the log's part is still free on this checkpointer's device; the error has the free bytes. True if
+    /// half of the free space at the start has gone: this checkpoint must end before the other half has gone too.
     pub(crate) fn check(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
         let is_its = |device: &&Device| device.checkpointers.contains(&checkpointer);
         let Some(device) = self.devices.iter().find(is_its).filter(|device| device.left_bytes > 0) else {

@@ -1,14 +1,11 @@
 //! Checkpoints of an open database: the step of any checkpointer asks for the next action and carries out the action.
 //!
-//! The decisions are made under the lock of `Checkpoints::machine`. An action is carried out without the lock.
-//!
 //! Invariants:
-//! - No disk access is made and no thread is woken under the lock of the decisions.
+//! - Decisions are made under the lock of `Checkpoints::machine`, without disk access, and no thread is woken under it.
 //! - A step that panics ends the checkpoints, and no caller waits for the attempt. The log goes on.
 //! - I4: in a forked process every call is empty.
 //!
-//! Neighbours: `state_machine` decides, `executor` carries out, `files` and `picture` write. The log has D, the store
-//! the manifest.
+//! Neighbours: `state_machine` decides, `executor` carries out. The log has D, the store the manifest.
 
 mod construction;
 mod executor;
@@ -31,7 +28,6 @@ use super::request::{CheckpointHandle, Ticket};
 use super::state_machine::{Answers, CLOSED, CheckpointStateMachine, Circumstances, Rules};
 use super::stats::{CheckpointCounters, CheckpointStats};
 use super::walk::Walk;
-use crate::DurabilityError;
 use crate::control::pace::CheckpointPace;
 use crate::files::checkpoint::block::LargePermit;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
@@ -43,8 +39,10 @@ use crate::recoverable::EntryKind;
 use crate::reentrancy::{CallBack, CallBackScope, UserCode};
 use crate::store::open_store::OpenStore;
 use crate::wake_up::WakeUp;
+use crate::{DurabilityError, Result};
 
-/// Reason for giving up an attempt when a step panics.
+pub use construction::CheckpointStart;
+
 const PANICKED: &str = "a checkpointer panicked, and none is made before the database is opened again";
 
 /// Result of one checkpointer step, and the time for the next step.
@@ -62,7 +60,6 @@ pub enum CheckpointStep {
     Stopped,
 }
 
-/// State of one checkpointer.
 #[derive(Debug)]
 struct CheckpointerState {
     wake_up: StdArc<WakeUp>,
@@ -89,11 +86,9 @@ pub struct Checkpoints {
     /// Identity of the database, and the number of the open generation.
     database: Identity,
     generation: u64,
-    /// Kind of the database's entries.
     entries: EntryKind,
     pictures: PictureKeeper,
     checkpointers: Box<[CheckpointerState]>,
-    /// State machine that decides the next action.
     machine: Mutex<CheckpointStateMachine>,
     /// Pace of checkpoints. A caller that locks both locks `machine` before `pace`.
     pace: StdArc<Mutex<CheckpointPace>>,
@@ -106,7 +101,7 @@ impl Checkpoints {
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for pictures of a state that has no pages.
-    pub fn check(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
+    pub fn check(&self, walk: &dyn Walk) -> Result<()> {
         match self.config.strategy {
             Strategy::Fuzzy | Strategy::Cycling => Ok(()),
             Strategy::Pictures => pages_of(walk).map(drop),
@@ -119,8 +114,7 @@ impl Checkpoints {
         self.store.disk()
     }
 
-    /// True if a backup must begin with a checkpoint: a picture is installed, or is the strategy. A picture is copied
-    /// without the log behind the picture, so without later commits.
+    /// True if a backup must begin with a checkpoint, of pictures: they are copied without later commits.
     #[must_use]
     pub fn backups_need_checkpoint(&self) -> bool {
         let keeper = self.store.manifest();
@@ -134,46 +128,39 @@ impl Checkpoints {
         self.checkpointers.len()
     }
 
-    /// Lowers the priority of the calling thread by [`CheckpointConfig::niceness`]. The thread of each checkpointer
-    /// calls `give_way` once, as the thread begins. [`CheckpointStats::niceness_refused`] reports a refusal of the
-    /// system.
+    /// Lowers the priority of the calling thread by [`CheckpointConfig::niceness`]: each checkpointer's thread calls
+    /// once, as it begins. [`CheckpointStats::niceness_refused`] reports a refusal of the system.
     pub fn give_way(&self) {
         assert!(self.config.niceness <= NICENESS_MAX, "settings were checked as checkpoints were started");
         self.counters.note_niceness(ensile_disk::lower_priority(self.config.niceness));
     }
 
-    /// Asks for a checkpoint that begins after the call. A checkpoint under way ends first. A cycling checkpoint takes
-    /// all ranges at once.
+    /// Asks for a checkpoint that begins after the call. A cycling one takes all ranges at once.
     #[must_use]
     pub fn demand(&self) -> CheckpointHandle {
         self.demand_paced(None)
     }
 
-    /// Returns a handle with the answer [`DurabilityError::InCallBack`]: a call-back of user code demanded, and no
-    /// checkpoint begins (O8).
+    /// Returns a handle with the answer [`DurabilityError::InCallBack`], for a demand in a call-back (O8).
     #[must_use]
     pub fn refuse_demand(&self) -> CheckpointHandle {
         debug_assert!(UserCode::is_running(), "another demand is served");
         let ticket = StdArc::<Ticket>::default();
         ticket.answer(Err(DurabilityError::InCallBack));
-        CheckpointHandle::new(ticket, self.store.process().clone(), self.log.address())
+        CheckpointHandle::new(ticket, self.store.process.clone(), self.log.address())
     }
 
-    /// As [`demand`](Self::demand). The checkpoint writes at most `bytes_per_second`, which is not 0, and no more than
-    /// [`CheckpointConfig::bandwidth`].
+    /// As [`demand`](Self::demand), with at most `bytes_per_second`, not 0, and [`CheckpointConfig::bandwidth`].
     ///
-    /// If several callers ask for the same checkpoint, the largest rate counts. The same holds for a checkpoint under
-    /// way that a caller with a larger rate waits for. The rate counts only while the handle exists: a checkpoint
-    /// without a waiting caller goes on without the rate, because the checkpoint keeps later checkpoints from
-    /// beginning.
+    /// If several callers ask for the same checkpoint, or wait for the checkpoint under way, the largest rate counts. A
+    /// rate counts only while its handle exists: a checkpoint keeps later checkpoints from beginning.
     ///
     /// The rate stops counting once half of the space that was free at the checkpoint's start is gone, or the log waits
-    /// for space: the checkpoint frees space. Without a log the rate never counts: results become durable by
-    /// checkpoints, so results would wait for the rate.
+    /// for space: the checkpoint frees space. Without a log no rate counts, because results wait for checkpoints.
     #[must_use]
     pub fn demand_paced(&self, bytes_per_second: Option<u64>) -> CheckpointHandle {
         assert_ne!(bytes_per_second, Some(0), "it would never end");
-        let process = self.store.process().clone();
+        let process = self.store.process.clone();
         if self.store.is_forked() {
             // A ticket without an answer: the handle reports that the process was forked.
             return CheckpointHandle::new(StdArc::default(), process, self.log.address());
@@ -194,12 +181,11 @@ impl Checkpoints {
         handle
     }
 
-    /// Schedules checkpoints by these settings after the call. The remaining settings stay as at the open. A checkpoint
-    /// under way goes on.
+    /// Schedules later checkpoints by these settings. The remaining settings stay as at the open.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for settings that cannot work, such as a recovery time below the time of loading.
-    pub fn reschedule(&self, config: &CheckpointConfig) -> Result<(), DurabilityError> {
+    pub fn reschedule(&self, config: &CheckpointConfig) -> Result<()> {
         config.check()?;
         if self.store.is_forked() {
             return Ok(());
@@ -217,8 +203,7 @@ impl Checkpoints {
     }
 
     /// Reports the numbers of requests that the application has served, and lost for want of capacity, since the last
-    /// report. From the first report on, the requests are the load. If the adaptive threshold probes the capacity, the
-    /// lost requests show the capacity (SLACH §4, §6.1).
+    /// report. From then on the requests are the load, and the lost requests show the capacity (SLACH §4, §6.1).
     pub fn report_requests(&self, served: u64, lost: u64) {
         self.counters.served.add(served);
         self.counters.lost.add(lost);
@@ -237,8 +222,7 @@ impl Checkpoints {
         answers.send();
     }
 
-    /// Waits until this checkpointer has a reason to step, or until `timeout` has passed. The checkpointer's thread
-    /// calls `wait` after a step without work.
+    /// Waits for a reason to step, or for `timeout`. The checkpointer's thread calls `wait` after a step without work.
     pub fn wait(&self, checkpointer: usize, timeout: Duration) {
         if !self.store.is_forked() {
             self.checkpointers[checkpointer].wake_up.wait(timeout);
@@ -280,8 +264,7 @@ impl Checkpoints {
         self.machine.lock().stats(counted)
     }
 
-    /// Performs one iteration of a checkpointer: a block of the part, or the next action. The checkpointer's thread or
-    /// a simulator calls `step` repeatedly.
+    /// Performs one iteration of a checkpointer: a block of the part, or the next action. Called repeatedly.
     pub fn step(&self, checkpointer: usize, walk: &dyn Walk) -> CheckpointStep {
         if self.store.is_forked() {
             return CheckpointStep::Stopped;
@@ -300,8 +283,7 @@ impl Checkpoints {
         let _in_step = CallBackScope::begin(CallBack::CheckpointStep, self.log.address());
         let mut part = self.checkpointers[checkpointer].part.lock();
         if checkpointer == 0 {
-            // Checkpointer 0 renews the epochs, as no thread waits for a checkpointer. A walk may outlast the reserved
-            // epochs, so the renewal runs beside a walk too.
+            // Checkpointer 0 renews the epochs, as no thread waits for it. A walk may outlast the reserved epochs.
             self.log.reserved_epochs_step();
             // The archive step runs beside a walk too, because a walk may take longer than the log can wait.
             self.log.archive_step();
@@ -341,8 +323,7 @@ impl Checkpoints {
         }
     }
 
-    /// Collects the inputs of a decision. Asks the loggers for the marks that the checkpoint waits for. `step` adds the
-    /// figures that the state measures.
+    /// Collects the inputs of a decision, and asks the loggers for awaited marks. `step` adds the state's figures.
     fn see(&self, machine: &CheckpointStateMachine) -> Circumstances {
         let has_marks = machine.awaited_marks().is_some_and(|epoch| self.log.request_marks(epoch));
         Circumstances {
@@ -397,15 +378,14 @@ impl Checkpoints {
     }
 }
 
-/// Returns the rules that begin checkpoints. Without a log there is no target for the recovery time, because a recovery
-/// replays nothing.
+/// Returns the rules that begin checkpoints. Without a log there is no target for the recovery time.
 fn rules_of(config: &CheckpointConfig, is_without_log: bool) -> Rules {
     let recovery_time = config.recovery_time.filter(|_| !is_without_log);
     Rules { policy: config.policy(is_without_log), adaptive: config.adaptive, recovery_time }
 }
 
 /// The state as [`Pages`], if pictures of the state can be taken.
-fn pages_of(walk: &dyn Walk) -> Result<&dyn Pages, DurabilityError> {
+fn pages_of(walk: &dyn Walk) -> Result<&dyn Pages> {
     let why = "no pictures can be taken of this state: it has no pages, so its checkpoints must be fuzzy";
     walk.pages().ok_or_else(|| DurabilityError::config(why))
 }

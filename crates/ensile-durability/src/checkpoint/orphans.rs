@@ -1,21 +1,16 @@
-//! Files in checkpointers' folders that the installed checkpoint does not have: files of unfinished attempts, and of
-//! earlier checkpoints.
+//! Files in checkpointers' folders of unfinished attempts and of earlier checkpoints.
 //!
-//! Invariants:
-//! - K1, N12: no file of the checkpoint that the manifest names is removed. So no file is removed before the manifest
-//!   that makes the file unneeded is durable.
-//! - I1: a file is removed only if the file proves to be this database's, and only from a folder that the manifest
-//!   lists.
+//! Invariants: K1, N12: no file is removed before the manifest that makes the file unneeded is durable. I1: a file is
+//! removed only if the file proves to be this database's, and only from a folder that the manifest lists.
 //!
-//! Neighbours: recovery removes files at open, `manager` after a failed attempt and after an install; an examination
-//! lists files.
+//! Neighbours: recovery removes files at open, `manager` after a failed attempt and after an install.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use ensile_disk::{Disk, KeptSpace};
 
-use crate::DurabilityError;
+use crate::Result;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{PageFileName, PartName, checkpoint_folder, checkpointer_of};
@@ -23,10 +18,8 @@ use crate::store::ownership::{folders_to_search, proves_ours};
 
 /// The name of a file in a checkpointer's folder.
 pub(crate) trait CheckpointFile: Copy + Ord + Display {
-    /// The file of this name in the folder of `checkpointer`.
     fn parse(checkpointer: u32, name: &str) -> Option<Self>;
 
-    /// The checkpointer that owns the file's folder.
     fn checkpointer(self) -> u32;
 
     /// True if a checkpoint that the manifest names has the file, including an older checkpoint of a backup.
@@ -68,18 +61,12 @@ impl CheckpointFile for PageFileName {
 }
 
 /// Lists the files of a kind in the folders that the manifest lists (I1), sorted by folder.
-pub(crate) fn list<F: CheckpointFile>(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-) -> Result<Vec<F>, DurabilityError> {
+pub(crate) fn list<F: CheckpointFile>(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<F>> {
     list_in(disk, manifest.folders.keys())
 }
 
 /// As [`list`]; also lists files in unlisted folders with this database's mark.
-pub(crate) fn search<F: CheckpointFile>(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-) -> Result<Vec<F>, DurabilityError> {
+pub(crate) fn search<F: CheckpointFile>(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<F>> {
     list_in(disk, folders_to_search(disk, manifest)?.iter())
 }
 
@@ -87,7 +74,7 @@ pub(crate) fn search<F: CheckpointFile>(
 fn list_in<'f, F: CheckpointFile>(
     disk: &dyn Disk,
     folders: impl Iterator<Item = &'f String>,
-) -> Result<Vec<F>, DurabilityError> {
+) -> Result<Vec<F>> {
     let mut files: Vec<F> = Vec::new();
     for folder in folders {
         let Some(checkpointer) = checkpointer_of(folder) else { continue };
@@ -102,45 +89,33 @@ fn list_in<'f, F: CheckpointFile>(
     Ok(files)
 }
 
-/// Checks the files of either kind that the installed checkpoint does not have: no file belongs to another database, or
-/// to a newer version. A recovery and an examination call `check_unlisted` before any file is removed.
-///
-/// # Errors
-/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`], or an error of the disk.
-pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+/// Checks the files of either kind that the installed checkpoint does not have, before any file is removed: no file
+/// belongs to another database, or to a newer version.
+pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     check_kind(disk, manifest, search::<PartName>(disk, manifest)?)?;
     check_kind(disk, manifest, search::<PageFileName>(disk, manifest)?)
 }
 
 /// As [`check_unlisted`], for the files of one kind.
-fn check_kind<F: CheckpointFile>(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    files: Vec<F>,
-) -> Result<(), DurabilityError> {
+fn check_kind<F: CheckpointFile>(disk: &dyn Disk, manifest: &Manifest, files: Vec<F>) -> Result<()> {
     let unlisted = files.into_iter().filter(|file| !file.is_installed(manifest));
     unlisted.map(|file| file.to_string()).try_for_each(|file| proves_ours(disk, manifest, &file).map(drop))
 }
 
-/// Result of a removal.
 #[derive(Debug, Default)]
 pub(crate) struct RemovedLeftovers {
-    /// Number of removed files.
     pub(crate) files: u64,
     /// Held space of removed files, by folder.
     pub(crate) spaces: BTreeMap<String, Vec<Box<dyn KeptSpace>>>,
 }
 
 /// Removes the files of a kind that the installed checkpoint does not have, that `is_unneeded` selects, and that prove
-/// to be this database's. Makes the removal durable. A file without a readable owner stays.
-///
-/// # Errors
-/// As [`check_unlisted`], after the removable files are removed. An error of the disk ends the removal at once.
+/// to be this database's. Makes the removal durable. The error of a foreign file comes after the removals.
 pub(crate) fn remove<F: CheckpointFile>(
     disk: &dyn Disk,
     manifest: &Manifest,
     is_unneeded: impl Fn(F) -> bool,
-) -> Result<RemovedLeftovers, DurabilityError> {
+) -> Result<RemovedLeftovers> {
     let (mut removed, mut first_error) = (RemovedLeftovers::default(), None);
     let may_go = |file: &F| !file.is_installed(manifest) && is_unneeded(*file);
     for file in list::<F>(disk, manifest)?.into_iter().filter(may_go) {

@@ -1,14 +1,9 @@
-//! Interface of a state of which pictures can be taken: the state cuts itself into pages, keeps the versions that
-//! commits displace, and hands out page after page.
-//!
-//! Invariants, from `docs/internals/protocols/pictures.md`:
+//! Interface of a state of which pictures can be taken: the state cuts itself into pages, keeps displaced versions, and
+//! hands out page after page. Conditions (`protocols/pictures.md`), in the order of the calls:
 //! - N1: the freeze is announced after [`Pages::publish_pages`], once E is two above the returned epoch.
-//! - N7: [`Pages::carry_marks`] is called once E is two above the returned epoch, and before the freeze is announced.
-//! - N2, N5: no page is settled or taken before E is above the freeze.
-//! - N13: a caller that takes or ends pages names the attempt. Pages of another attempt are neither taken nor ended.
-//!   Only an installed picture ([`Pages::picture_installed`]) clears the marks of the pages that it wrote.
-//! - N9: after a part's last page the checkpointer calls [`Pages::take_displaced`] until no version is left, and writes
-//!   the versions.
+//! - N7: [`Pages::carry_marks`] is called before the freeze. N2, N5: no page is taken before E is above the freeze.
+//! - N9: after a part's last page the checkpointer calls [`Pages::take_displaced`] until no version is left.
+//! - N13: a caller names the attempt. Only an installed picture clears the marks of the pages that it wrote.
 //!
 //! Neighbours: the engine implements [`Pages`] over its tables; a picture's checkpointers call the methods.
 
@@ -46,8 +41,7 @@ impl PictureAttempt {
 pub enum WantedPages {
     /// All pages: the picture before has no pages that this picture could keep.
     All,
-    /// Pages with rows that may have changed since the picture before. The remaining pages hold the same rows as
-    /// before.
+    /// Pages with rows that may have changed since the picture before. The others hold the same rows as before.
     Changed,
 }
 
@@ -75,8 +69,7 @@ pub enum TakenPage {
 pub enum PagesEnded {
     /// The attempt was ended, or another attempt has begun (N13).
     Ended,
-    /// Commits had displaced more bytes than may wait for a picture, so the attempt was ended. No commit waits for a
-    /// picture, and no commit fails.
+    /// Commits had displaced more bytes than may wait, so the attempt was ended. No commit waits or fails.
     GaveWay {
         /// Bytes of displaced versions that were not taken yet.
         displaced_bytes: u64,
@@ -111,28 +104,24 @@ pub trait Pages: Walk {
     /// displace. A page that is not wanted keeps its bounds (N17).
     fn publish_pages(&self, page_bytes: usize, wanted: WantedPages) -> PublishedPages;
 
-    /// Marks the pages in which rows have changed since the picture before was cut. The checkpointer calls
-    /// `carry_marks` once, before the freeze is announced (N7). By then every commit that may have missed this
-    /// attempt's pages has ended.
+    /// Marks the pages in which rows have changed since the picture before was cut. Called once, before the freeze is
+    /// announced (N7), when every commit that may have missed this attempt's pages has ended.
     ///
     /// # Errors
     /// The attempt has ended.
     fn carry_marks(&self, attempt: PictureAttempt) -> Result<(), PagesEnded>;
 
-    /// Deals out the wanted pages: `result[p]` has the runs of pages of part p, each a slice of neighbours in one
-    /// section, in order. The remaining pages are closed (N5). Called once every commit of an epoch below the freeze is
-    /// installed (N2).
+    /// Deals out the wanted pages: `result[p]` has the runs of pages of part p, each a slice of neighbours. The other
+    /// pages are closed (N5). Called once every commit of an epoch below the freeze is installed (N2).
     ///
     /// # Errors
     /// The attempt has ended.
     fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded>;
 
     /// Takes the page at `resume` (empty: the slice's first page). Puts all its entries of epochs below `freeze` into
-    /// `page`, in key order and each key once, and closes the page. If the slice has another page, `resume` moves to
-    /// the next page.
+    /// `page`, in key order and each key once, and closes the page. `resume` moves to the slice's next page, if any.
     ///
-    /// A page of a semi-fuzzy picture may lack versions. Before the page was closed, commits left these versions beside
-    /// the page, where [`Pages::take_displaced`] finds them.
+    /// A page of a semi-fuzzy picture may lack versions that commits left beside it, for [`Pages::take_displaced`].
     ///
     /// # Errors
     /// The attempt has ended, and `page` is empty.
@@ -158,8 +147,7 @@ pub trait Pages: Walk {
         block: &mut DisplacedBlock<'_>,
     ) -> Result<bool, PagesEnded>;
 
-    /// Ends the picture, or this attempt at the picture: commits leave no more versions for the attempt. A call may be
-    /// repeated, and may come late: another attempt stays as it is (N13).
+    /// Ends this attempt at the picture: commits leave no more versions for it. Late calls do nothing (N13).
     fn end_pages(&self, attempt: PictureAttempt);
 
     /// Reports that the picture of this attempt is durable, and is the base of the next picture. Before the report, the

@@ -1,23 +1,19 @@
 //! A checkpointer's part of a checkpoint under way, of either kind.
 //!
-//! Neighbours: `manager` steps the part; [`super::files`] has the parts of whole files, [`super::picture`] the parts of
-//! pictures.
+//! Neighbours: `manager` steps the part; [`super::fuzzy_part_writer`] and [`super::picture`] have the kinds of parts.
 
 use ensile_disk::Disk;
 
-use super::files::fuzzy_part_writer::FuzzyPartWriter;
+use super::fuzzy_part_writer::FuzzyPartWriter;
 use super::picture::picture_part_writer::PicturePartWriter;
 use super::picture::picture_set::PictureKeeper;
 use super::slices::PartStep;
 use super::walk::Walk;
 use crate::files::checkpoint::writer::PartWritten;
 
-/// A part under way.
 #[derive(Debug)]
 pub(super) enum PartUnderWay {
-    /// Part of a fuzzy or cycling checkpoint.
     Walk(Box<FuzzyPartWriter>),
-    /// Part of a picture.
     Pages(Box<PicturePartWriter>),
 }
 
@@ -28,9 +24,6 @@ impl PartUnderWay {
     }
 
     /// Checks that a block still has room on the disk. Returns true if half of the free space at the start has gone.
-    ///
-    /// # Errors
-    /// The reason why the block has no room.
     pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
         let disk_space = match self {
             Self::Walk(work) => work.disk_space(),
@@ -41,9 +34,6 @@ impl PartUnderWay {
 
     /// Writes one block, or one page. Without bandwidth (`has_bandwidth` is false) writes displaced versions only,
     /// because writing them frees memory; `None` if the step wrote nothing.
-    ///
-    /// # Errors
-    /// The reason for the part's failure.
     pub(super) fn step(
         &mut self,
         walk: &dyn Walk,
@@ -68,11 +58,7 @@ impl PartUnderWay {
         }
     }
 
-    /// Ends the part: all written blocks survive a crash. Returns the figures by set of files; a picture's part has one
-    /// set.
-    ///
-    /// # Errors
-    /// The reason for the part's failure.
+    /// Ends the part: all written blocks survive a crash. Returns the figures by set of files, of a picture one.
     pub(super) fn end(self, keeper: &PictureKeeper) -> Result<Vec<PartWritten>, String> {
         match self {
             Self::Walk(work) => work.end().map_err(|error| error.to_string()),

@@ -1,13 +1,8 @@
-//! The pictures of an open database: the base of the next picture, the work of a checkpointer on a part, and the owner
-//! of the page files.
+//! The pictures of an open database: base of the next picture, work on a part, and owner of the page files.
 //!
-//! Invariants:
-//! - N12: no block that a readable manifest reaches is written over. Units that the root does not reach are free.
-//! - N17: the pages of a section tile the section: the first page begins with the empty key, and a page ends where the
-//!   next page begins.
+//! Invariants: N12: no block that a readable manifest reaches is written over. N17: pages tile their section.
 //!
-//! Neighbours: the state cuts and fills pages ([`super::Pages`]); `files::picture` has the blocks, their reader and
-//! their writer; the manifest names the root.
+//! Neighbours: the state cuts and fills pages ([`super::Pages`]); `files::picture` has the blocks, reader and writer.
 
 pub(crate) mod version_check;
 

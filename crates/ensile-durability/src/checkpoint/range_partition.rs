@@ -9,13 +9,11 @@
 use super::walk::Slice;
 use crate::range::{KeyRange, RangeStart};
 
-/// Number of pieces for each range, so that the largest range exceeds the mean by at most about one part in this
-/// number.
+/// Number of pieces for each range: the largest range exceeds the mean by about one part in this number.
 const PIECES_PER_RANGE: usize = 16;
 /// Most bytes of a key at which a range begins: the manifest lists the keys, and must stay short enough to be read.
 const START_KEY_BYTES_MAX: usize = 4096;
 
-/// A run of neighbouring rows.
 #[derive(Debug)]
 struct MeasuredRows {
     start: RangeStart,
@@ -45,8 +43,7 @@ impl RangeCut {
         self.most
     }
 
-    /// Adds the next row, or the next rows from this key on, with their bytes. Rows come in the order of sections and
-    /// keys.
+    /// Adds the next row, or the next rows from this key on, with their bytes, in the order of sections and keys.
     pub fn add(&mut self, section: u32, key: &[u8], bytes: u64) {
         match self.pieces.last_mut() {
             Some(last) if last.bytes < self.piece_bytes => last.bytes += bytes,
@@ -73,7 +70,6 @@ impl RangeCut {
         assert!(self.pieces.len() > PIECES_PER_RANGE, "enough of them are left for an even cut");
     }
 
-    /// The starts of the ranges (K4).
     pub(super) fn starts(self) -> Vec<RangeStart> {
         let total: u64 = self.pieces.iter().map(|piece| piece.bytes).sum();
         let mut starts = vec![RangeStart::default()];
@@ -97,8 +93,7 @@ impl RangeCut {
     }
 }
 
-/// Shortens the key of a start to [`START_KEY_BYTES_MAX`] bytes. The result is at or before the given start, and behind
-/// every smaller key that does not begin with the shortened key.
+/// Shortens the key of a start to [`START_KEY_BYTES_MAX`] bytes: at or before it, behind smaller other keys.
 fn truncate_key(RangeStart { section, key }: RangeStart) -> RangeStart {
     RangeStart { section, key: key[..key.len().min(START_KEY_BYTES_MAX)].into() }
 }

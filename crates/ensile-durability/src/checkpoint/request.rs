@@ -1,7 +1,6 @@
 //! Ticket of one attempt at a checkpoint: progress and outcome, for the callers that demanded the checkpoint.
 //!
-//! Neighbours: `state_machine` makes a ticket for each attempt, and `manager` answers it. Applications hold the
-//! handles.
+//! Neighbours: `state_machine` makes a ticket for each attempt, `manager` answers it, applications hold handles.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,7 +18,7 @@ use crate::control::trigger::CheckpointReason;
 use crate::counter::Counter;
 use crate::error::kind::{Returns, into_caller_error};
 use crate::reentrancy::{HeldGuard, LogAddress, UserCode, is_awaited, permit_wait};
-use crate::{DurabilityError, StorageError};
+use crate::{DurabilityError, Result, StorageError};
 
 /// Figures of an installed checkpoint.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +26,7 @@ use crate::{DurabilityError, StorageError};
 pub struct CheckpointReport {
     /// Number of the checkpoint.
     pub number: u64,
-    /// e_l: recovery still needs the log from this epoch on. Of a picture: the freeze S. Of a turn: the least e_l of
-    /// all ranges.
+    /// e_l: recovery still needs the log from this epoch on; the freeze S of a picture, the least e_l of ranges.
     pub low: Epoch,
     /// e_h: the installation waited until D reached this epoch. Of a picture: e_c = S - 1.
     pub high: Epoch,
@@ -36,8 +34,7 @@ pub struct CheckpointReport {
     pub reason: CheckpointReason,
     /// Number of entries; of a turn, the entries of all ranges.
     pub entries: u64,
-    /// Number of entries that are displaced versions beside the pages of a semi-fuzzy picture (SIREN §3.3). Rows of
-    /// displaced versions may stand in pages too.
+    /// Number of displaced versions beside the pages of a semi-fuzzy picture (SIREN §3.3), or also in pages.
     pub displaced: u64,
     /// Bytes of the blocks of displaced versions in page tails. A tail is the unused rest of a written page's last
     /// unit, so tails take no extra space. An examination counts the same bytes
@@ -45,8 +42,7 @@ pub struct CheckpointReport {
     pub displaced_tail_bytes: u64,
     /// Bytes that a load of the checkpoint reads.
     pub bytes: u64,
-    /// Bytes written for the checkpoint. A picture does not rewrite the pages kept from the previous picture. A turn
-    /// does not rewrite the other ranges.
+    /// Bytes written for the checkpoint, without a picture's kept pages, and without the other ranges of a turn.
     pub bytes_written: u64,
     /// Number of pages that were written for a picture (SIREN §3.1).
     pub pages_written: u64,
@@ -56,8 +52,7 @@ pub struct CheckpointReport {
     pub turn: Option<CheckpointTurn>,
     /// Expected and permitted time of a recovery, at the decision to begin.
     pub recovery: RecoveryForecast,
-    /// Load, threshold for the load, and value compared with the threshold, at the decision to begin; `None` if no
-    /// threshold followed a load.
+    /// Load, threshold and compared value at the decision to begin; `None` if no threshold followed a load.
     pub adaptive: Option<ThresholdReading>,
     /// Time from the begin to the installation.
     pub elapsed: Duration,
@@ -100,8 +95,7 @@ pub struct CheckpointProgress {
     pub share: f64,
 }
 
-/// Outcome of an attempt.
-pub(super) type AttemptOutcome = Result<CheckpointReport, DurabilityError>;
+pub(super) type AttemptOutcome = Result<CheckpointReport>;
 
 /// State shared by an attempt and its handles.
 #[derive(Debug, Default)]
@@ -116,13 +110,11 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Sets the number of slices of the walk.
     pub(crate) fn set_slices(&self, slices: u64) {
         assert_eq!(self.slices.read(), 0, "an attempt cuts the state once");
         self.slices.add(slices);
     }
 
-    /// Counts a slice that has ended.
     pub(crate) fn add_slice(&self) {
         self.slices_done.add(1);
         debug_assert!(self.slices_done.read() <= self.slices.read());
@@ -156,8 +148,7 @@ impl Ticket {
 
 /// Step of a waiting thread, where no other thread may take steps. Returns the time until the next due step.
 type DriveStep = dyn Fn() -> Option<Duration> + Send + Sync;
-/// Longest pause of a waiting thread between two driven steps. The pause is short, because another thread may drive
-/// too.
+/// Longest pause of a waiting thread between two driven steps: short, because another thread may drive too.
 const DRIVEN_PAUSE: Duration = Duration::from_micros(500);
 
 /// A caller that demanded a checkpoint at a rate. The rate holds while a handle of the caller exists.
@@ -186,7 +177,6 @@ pub struct CheckpointHandle<E = DurabilityError> {
     process: Process,
     _caller: Option<Arc<PacedCaller>>,
     drive: Option<Arc<DriveStep>>,
-    /// Log of the checkpointed database.
     log: LogAddress,
     /// True if the checkpoint may wait for the guard of an object.
     takes_guards: bool,
@@ -223,8 +213,7 @@ impl CheckpointHandle {
     }
 
     /// Lets a thread that [waits](Self::wait) drive the checkpoint, where checkpointers have no threads of their own.
-    /// The waiting thread calls `drive` repeatedly. `drive` takes the due steps and returns the time until the next due
-    /// step; `None` if no step will follow.
+    /// `drive` takes the due steps and returns the time until the next due step; `None` if no step will follow.
     #[must_use]
     pub fn driven_by(self, drive: impl Fn() -> Option<Duration> + Send + Sync + 'static) -> Self {
         assert!(self.drive.is_none(), "a handle is driven in one way");
@@ -253,32 +242,7 @@ impl<E> CheckpointHandle<E> {
     pub fn progress(&self) -> CheckpointProgress {
         self.ticket.progress()
     }
-}
 
-impl<E: From<StorageError>> CheckpointHandle<E> {
-    /// Waits until the checkpoint is installed or has failed. Must not be called on a thread that takes checkpointers'
-    /// steps, has the guard of an object, or runs a future's waker: the checkpoint may wait for the thread.
-    ///
-    /// # Errors
-    /// The checkpoint was given up, and nothing else changed; the log has stopped, or the database was closed; the
-    /// folder of the database was removed; this process is a fork. In a call-back: the call-back demanded the
-    /// checkpoint, and none is made; or a call-back waits, or a thread with the guard of an object, and the checkpoint
-    /// goes on.
-    pub fn wait(&self) -> Result<CheckpointReport, E> {
-        self.wait_for_outcome().map_err(into_caller_error)
-    }
-
-    /// Outcome of the checkpoint; `None` while the checkpoint is not finished.
-    #[must_use]
-    pub fn outcome(&self) -> Option<Result<CheckpointReport, E>> {
-        if !self.process.is_this() {
-            return Some(Err(into_caller_error(DurabilityError::Forked)));
-        }
-        self.ticket.outcome().map(|outcome| outcome.map_err(into_caller_error))
-    }
-}
-
-impl<E> CheckpointHandle<E> {
     fn wait_for_outcome(&self) -> AttemptOutcome {
         if !self.process.is_this() {
             return Err(DurabilityError::Forked);
@@ -300,12 +264,10 @@ impl<E> CheckpointHandle<E> {
         debug_assert!(!UserCode::is_running(), "O8: user code waits for no checkpoint");
         let mut outcome = self.ticket.outcome.lock();
         loop {
-            match &*outcome {
-                Some(outcome) => return outcome.clone(),
-                None => {
-                    outcome = self.ticket.answered.wait(outcome);
-                }
+            if let Some(outcome) = &*outcome {
+                return outcome.clone();
             }
+            outcome = self.ticket.answered.wait(outcome);
         }
     }
 
@@ -318,5 +280,27 @@ impl<E> CheckpointHandle<E> {
             // `None`: no step will follow. The last step has answered this ticket, or is about to.
             sleep(drive().unwrap_or(DRIVEN_PAUSE).min(DRIVEN_PAUSE));
         }
+    }
+}
+
+impl<E: From<StorageError>> CheckpointHandle<E> {
+    /// Waits until the checkpoint is installed or has failed. Must not be called on a thread that takes checkpointers'
+    /// steps, has the guard of an object, or runs a future's waker: the checkpoint may wait for the thread.
+    ///
+    /// # Errors
+    /// The checkpoint was given up, and nothing else changed; the log has stopped, or the database was closed; the
+    /// folder was removed; this process is a fork. In a call-back: the call-back demanded the checkpoint, and none is
+    /// made; or a call-back waits, or a thread with the guard of an object, and the checkpoint goes on.
+    pub fn wait(&self) -> Result<CheckpointReport, E> {
+        self.wait_for_outcome().map_err(into_caller_error)
+    }
+
+    /// Outcome of the checkpoint; `None` while the checkpoint is not finished.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Result<CheckpointReport, E>> {
+        if !self.process.is_this() {
+            return Some(Err(into_caller_error(DurabilityError::Forked)));
+        }
+        self.ticket.outcome().map(|outcome| outcome.map_err(into_caller_error))
     }
 }

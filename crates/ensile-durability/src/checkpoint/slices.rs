@@ -2,8 +2,7 @@
 //!
 //! Invariant: K1, N17: a slice is left only after the walk or the taking has reached the slice's end.
 //!
-//! Neighbours: [`super::files`] and [`super::picture`] write the entries of slices; [`super::part`] has a part of
-//! either kind.
+//! Neighbours: [`super::fuzzy_part_writer`] and [`super::picture`] write the entries of slices.
 
 use std::sync::Arc;
 

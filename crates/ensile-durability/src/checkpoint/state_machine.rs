@@ -8,52 +8,38 @@
 //!   +---- the attempt's files are removed --- Failing <-------------------+-------- not replaced ----------- (busy)
 //!   +---- covered files are removed --------- Clearing <------------------------------ replaced --------------+
 //! ```
-//! A picture opens in three steps: pages are published, the freeze S is announced, pages are dealt out. After the first
-//! two steps, the stage is `Opening` again. The e_l of a picture is S, and the e_h is e_c = S - 1. Between `Walking`
-//! and `Walked` the stage is `Closing`: the directory and the root of the picture are written.
-//!
-//! A turn of a cycling checkpoint has the same stages, and takes one range or all ranges: `range_schedule` decides.
+//! A picture opens in three steps: pages are published, the freeze S is announced, pages are dealt out; in between the
+//! stage is `Opening` again. In `Closing`, before `Walked`, its directory and root are written.
 //!
 //! While a checkpointer carries out a `Duty`, the stage is `Busy` and the other checkpointers wait. A close, a poisoned
 //! log, a removed file, an unknown manifest or a panic leads from any stage to `Ended`. After `Ended`, the attempt
 //! under way changes nothing more, except that a manifest already replaced still names its checkpoint.
 //!
 //! Invariants:
-//! - K1: `strategy` decides when the walk begins, and which marks are demanded after the walk of the last checkpointer.
-//!   The manifest names the checkpoint once these marks are synced in every log.
-//! - A file is removed only after the manifest that makes the file superfluous is durable.
-//! - A checkpoint waits for no natural end of an epoch. Like strict waiters, a checkpoint closes epochs early (E5 keeps
-//!   the least spacing).
+//! - K1: the manifest names a checkpoint once the marks that `strategy` demands are synced in every log. A file is
+//!   removed only after the manifest that makes the file superfluous is durable.
+//! - A checkpoint closes epochs early, as strict waiters do (E5 keeps the least spacing).
 //! - A failed attempt is cleaned up once no checkpointer writes, and changes nothing else: the log goes on.
 //! - N13: each attempt ends its published pages once, when no checkpointer is to take more pages.
 //!
-//! Neighbours: `machine` decides. `state` has the transitions, `action` the inputs and outputs, `strategy` the
-//! differences between kinds of checkpoints. `manager` carries out the actions and reports their outcomes. `control`
-//! decides when a checkpoint is due.
+//! Neighbours: `manager` carries out actions and reports their outcomes. `control` decides when a checkpoint is due.
 
 // Order of the modules, low to high: a file uses files before it.
-mod occasion;
-mod settings;
 mod state;
-mod upkeep;
 
 mod range_schedule;
-mod strategy;
 
 mod action;
 mod history;
-mod parts;
-mod turn;
-
-mod callers;
-mod uncovered_log;
+mod strategy;
 
 mod attempt;
 mod schedule;
 
 mod machine;
 
-pub(super) use action::{Action, Answers, Circumstances, CutParts, NotInstalled, PartTask};
+pub(super) use action::{
+    Action, Answers, Circumstances, CutParts, NotInstalled, OpenFigures, PartTask, Rules, Terms,
+};
 pub(super) use machine::{CLOSED, CheckpointStateMachine};
 pub(super) use range_schedule::Taken;
-pub(super) use settings::{OpenFigures, Rules, Terms};

@@ -50,18 +50,15 @@ pub struct CheckpointStats {
     pub log_bytes_threshold: Option<u64>,
     /// Entries of the log at which the next checkpoint begins at this load, if entries are counted.
     pub log_records_threshold: Option<u64>,
-    /// Time after the end of the last checkpoint at which the next checkpoint begins at this load, if time counts. The
-    /// log must have grown.
+    /// Time after the last checkpoint's end at which the next begins at this load, if the log has grown.
     pub interval_threshold: Option<Duration>,
     /// Decision at the last check of the rules for a checkpoint's beginning, and the reason.
     pub verdict: CheckpointVerdict,
-    /// Predicted time of the next open if the process ended now, the rates of the prediction, and the permitted time.
-    /// `None` without a log.
+    /// Predicted time of the next open, the rates of the prediction, and the permitted time. `None` without a log.
     pub recovery: Option<RecoveryForecast>,
     /// Reason why no checkpoint keeps the set recovery time, with the figure: loading alone takes longer.
     pub unreachable: Option<String>,
-    /// Reason why checkpointers do not give way by the set niceness: the system refused, or has no priority of a single
-    /// thread.
+    /// Reason why checkpointers do not give way by the set niceness: refused, or no priority of a single thread.
     pub niceness_refused: Option<String>,
 }
 

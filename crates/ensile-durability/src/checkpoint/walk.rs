@@ -1,8 +1,6 @@
-//! Interface of a state that checkpoints walk: the state cuts itself into slices, and writes a slice's entries into
-//! blocks.
+//! Interface of a state that checkpoints walk: it cuts itself into slices, and writes their entries into blocks.
 //!
-//! Neighbours: the engine implements [`Walk`] over its tables; `checkpoint` calls the methods, a block at a time, from
-//! the checkpointers' threads.
+//! Neighbours: the engine implements [`Walk`] over its tables; checkpointers' threads call, a block at a time.
 
 use ensile_base::Epoch;
 
@@ -32,14 +30,12 @@ pub trait Walk: Sync {
     /// `block`, in order and each key once, until [`CheckpointBlock::has_room`] returns false or the slice ends.
     /// Returns true if entries are left, with `resume` at the first of them.
     ///
-    /// An entry that was present with an epoch below `low` when the checkpoint began, and has not changed since, is
-    /// never omitted. A changed entry may be omitted.
+    /// An entry of an epoch below `low` is never omitted, unless it has changed since the checkpoint began.
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool;
 
-    /// Reports the bytes of the state's rows to `cut`, or the bytes of sample rows, in the order of sections and keys.
-    /// A cycling checkpoint cuts the state into ranges of about equal bytes (SiloR §8), and then compares bounds by
-    /// their bytes (K4). A turn that takes every range calls `measure`. The default counts each slice as much as any
-    /// other.
+    /// Reports the bytes of the state's rows, or of sample rows, to `cut`, in the order of sections and keys. A cycling
+    /// checkpoint cuts the state into ranges of about equal bytes (SiloR §8), whose bounds are compared by their bytes
+    /// (K4), in a turn that takes every range. The default counts each slice as much as any other.
     fn measure(&self, cut: &mut RangeCut) {
         let mut slices: Vec<Slice> = self.slices(cut.most()).into_iter().flatten().collect();
         slices.sort_unstable_by(|a, b| (a.section, &a.from).cmp(&(b.section, &b.from)));
@@ -58,9 +54,8 @@ pub trait Walk: Sync {
         0
     }
 
-    /// Estimated nanoseconds of applying the logged entries since the open, in a state that measures the time. The
-    /// prediction of the recovery time uses the value. The value only grows. `None`: the state does not measure, and
-    /// the prediction uses the times of earlier recoveries.
+    /// Estimated nanoseconds of applying the logged entries since the open, which only grow, for the prediction of the
+    /// recovery time. `None` if not measured: the prediction uses the times of earlier recoveries.
     fn applied_nanos(&self) -> Option<u64> {
         None
     }

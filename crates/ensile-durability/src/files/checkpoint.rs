@@ -3,7 +3,7 @@
 //! Invariants: I1. K1: an installed checkpoint's files are whole, and together the installed checkpoint: the manifest
 //! has their seal.
 //!
-//! Neighbours: `checkpoint::files` writes the files beside commits, `checkpoint::orphans` removes unneeded files;
+//! Neighbours: `fuzzy_part_writer` writes the files beside commits, `checkpoint::orphans` removes unneeded files;
 //! recovery loads and judges files; the manifest names the installed checkpoint.
 
 pub(crate) mod block;

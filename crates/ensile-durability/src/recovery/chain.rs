@@ -1,31 +1,27 @@
 //! One log of one generation, put together from its files: its whole part, and the bytes behind the gap (L5).
 //!
-//! Invariants:
-//! - L5: a file belongs to the chain if its opening block follows by sequence and checksum from the file before. The
-//!   chain ends in the first file where that fails. Only marks inside the chain count.
-//! - A log begins with file 0, or with a later file whose opening block shows that an installed checkpoint covers the
-//!   epochs of all earlier entries. Files before that file are discarded: a removal was under way.
-//! - L5: a logger begins a file when everything before is synced, and writes the second block when the opening block is
+//! - A file belongs to the chain if its opening block follows by sequence and checksum. Only marks in the chain count.
+//! - A log begins with file 0, or with a later file whose opening block shows that an installed checkpoint covers all
+//!   earlier entries. Files before that file are discarded: a removal was under way.
+//! - A logger begins a file when everything before is synced, and writes the second block when the opening block is
 //!   synced. So a later file shows that the missing blocks before its own blocks were synced.
-//! - L5: a file gets the name of a closed file when the opening block of the next file is synced. So a next file
-//!   without an opening block, for example an emptied file, has lost that block.
+//! - A file gets the name of a closed file when the opening block of the next file is synced. So a next file without an
+//!   opening block, for example an emptied file, has lost that block.
 //!
-//! Neighbours: `file_chain` reads the files; `durable_epoch` takes the minimum over chains and distinguishes torn from
-//! damaged; `replay` reads the runs of blocks.
+//! Neighbours: `file_chain` reads the files; `durable_epoch` distinguishes torn from damaged; `replay` reads the runs.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use super::log_files::missing_file;
-use crate::DurabilityError;
 use crate::files::block::NotABlock;
 use crate::files::block::origin::{OPENING_BYTES, Origin};
 use crate::files::log::file_chain::{BlockRun, FileChain, FileOpening, Tail};
 use crate::files::manifest::generation::Generation;
 use crate::files::names::{SegmentFile, SegmentName};
 use crate::store::closed_files::ClosedFile;
+use crate::{DurabilityError, Result};
 
-/// End of a chain, and the reason.
 #[derive(Clone, Debug)]
 pub(super) struct ChainEnd {
     pub(super) file: SegmentFile,
@@ -39,16 +35,13 @@ impl ChainEnd {
     }
 }
 
-/// Loss of synced data, and the proof of the loss.
 #[derive(Clone, Debug)]
 pub(super) struct Lost {
     pub(super) end: ChainEnd,
     pub(super) why: &'static str,
 }
 
-/// Proof of a loss by a later block, as an error text.
 pub(super) const BLOCK_SHOWS_IT: &str = "a later block of this log was written after it was synced";
-/// Proof of a loss by the name of a closed file, as an error text.
 const NAME_SHOWS_IT: &str =
     "its first block was synced before the file before it was closed, which that one's name says";
 
@@ -90,11 +83,7 @@ pub(super) struct Chain {
 
 impl Chain {
     /// Puts the files of a log together, in the order of their numbers. A checkpoint holds the epochs below `covered`.
-    pub(super) fn stitch(
-        disk: &dyn Disk,
-        mut files: Vec<FileChain>,
-        covered: Epoch,
-    ) -> Result<Self, DurabilityError> {
+    pub(super) fn stitch(disk: &dyn Disk, mut files: Vec<FileChain>, covered: Epoch) -> Result<Self> {
         assert!(!files.is_empty(), "a listed log has a file");
         assert!(files.windows(2).all(|pair| pair[0].file.name < pair[1].file.name), "of one log, in order");
         let (begin, count) = (first_file_index(&files, covered)?, files.len());
@@ -159,14 +148,8 @@ impl Chain {
         });
     }
 
-    /// Adds a file behind the end of the chain: its bytes, its epochs, and its proof of lost data, if any. `last` is
-    /// the file in which the chain ends. Only blocks of this log are believed.
-    fn add_beyond(
-        &mut self,
-        disk: &dyn Disk,
-        mut file: FileChain,
-        last: Option<&FileChain>,
-    ) -> Result<(), DurabilityError> {
+    /// Adds a file behind the end of the chain, which ends in `last`: bytes, epochs, and proof of this log's lost data.
+    fn add_beyond(&mut self, disk: &dyn Disk, mut file: FileChain, last: Option<&FileChain>) -> Result<()> {
         assert_eq!(last.is_some(), !self.links.is_empty(), "the chain ends in its last file");
         if last.is_some() {
             self.beyond.push(file.file);
@@ -212,8 +195,7 @@ impl Chain {
         Ok(())
     }
 
-    /// True if the chain ends in the previous file, and the previous file is closed. The close shows that this file had
-    /// its first block.
+    /// True if the chain ends in the previous file, which is closed: so this file had its first block.
     fn is_closed_before(&self, file: SegmentFile) -> bool {
         self.end.file.to.is_some() && self.end.file.name.number + 1 == file.name.number
     }
@@ -224,8 +206,7 @@ impl Chain {
         is_first && self.discarded.is_empty() && self.links.iter().all(|link| link.runs.is_empty())
     }
 
-    /// True if the next file is missing. The last file has the name of a closed file, and a file gets such a name only
-    /// once the next file exists.
+    /// True if the next file is missing: a file gets the name of a closed file only once the next file exists.
     pub(super) fn lacks_next(&self) -> bool {
         self.beyond.is_empty() && self.end.file.to.is_some()
     }
@@ -239,10 +220,7 @@ impl Chain {
 /// Checks that the opening block of a listed generation's file agrees with the manifest: in database (I1), format (L7),
 /// salt and kind of entries. Files were made anew, and synced, for the generation that lists them. So a file of such a
 /// name with a different opening block was put there by someone else.
-///
-/// # Errors
-/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`] or [`DurabilityError::Damaged`].
-pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<(), DurabilityError> {
+pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<()> {
     let name = file.file.to_string();
     if let Some(found) = file.identity.filter(|found| *found != generation.database) {
         return Err(DurabilityError::not_ours(&name, found, generation.database));
@@ -262,10 +240,9 @@ pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<
 }
 
 /// Index of a log's first file: file 0, or the file behind the last gap if the checkpoint covers the files before.
-fn first_file_index(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityError> {
+fn first_file_index(files: &[FileChain], covered: Epoch) -> Result<usize> {
     let numbers = || files.iter().map(|file| file.file.name.number);
-    let gap =
-        numbers().zip(1..).zip(numbers().skip(1)).filter(|((before, _), after)| before + 1 != *after).last();
+    let gap = numbers().zip(1..).zip(numbers().skip(1)).filter(|((one, _), after)| one + 1 != *after).last();
     let begin = gap.map_or(0, |((_, index), _)| index);
     assert!(begin < files.len(), "a gap stands between two files");
     let (discarded, first) = (&files[..begin], &files[begin]);

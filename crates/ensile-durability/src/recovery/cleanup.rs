@@ -1,15 +1,11 @@
 //! Removals and cuts of a recovery: files behind the ends of logs, torn tails, generations that leave the list.
 //!
 //! Invariants:
-//! - Files of a listed log are removed one by one. Each removal is durable before the next: a crash leaves no gap.
-//! - A crash in between leaves the remainder to the next recovery.
-//! - A1, A3: a file to be archived is removed after archiving, and its generation leaves the list once the archive
-//!   records the generation's end. A file that cannot be archived stays, and the running database tries again. A
-//!   damaged file stays, and is reported.
-//! - L4: a repair's files show the used epochs. The files stay until the manifest records these epochs.
+//! - Each removal of a listed log's file is durable before the next: a crash leaves no gap.
+//! - A1, A3: a file that cannot be archived stays, and the running database tries again. A damaged file is reported.
+//! - L4: a repair's files show the used epochs, and stay until the manifest records these epochs.
 //!
-//! Neighbours: `install_generation` calls after the manifest, and before the manifest if a full disk needs the space;
-//! `orphan_logs` judges the files that no manifest lists.
+//! Neighbours: `install_generation` calls, after the manifest or for space before it; `orphan_logs` judges files.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +16,6 @@ use super::chain::Chain;
 use super::generation_plan::Plan;
 use super::orphan_logs::{UnlistedFile, UnlistedFiles};
 use super::replay_state::Recovery;
-use crate::DurabilityError;
 use crate::checkpoint::orphans;
 use crate::error::{unless_full, unless_missing};
 use crate::files::block::origin::OPENING_BYTES;
@@ -30,14 +25,14 @@ use crate::files::names::{PageFileName, PartName, SegmentFile, SegmentName, log_
 use crate::store::archive::Archive;
 use crate::store::closed_files::ClosedFile;
 use crate::store::ownership::proves_ours;
+use crate::{DurabilityError, Result};
 
 impl Recovery {
-    /// Removes files of logs that no manifest lists. An unfinished merge may have left such a file, and another merge
-    /// may need the name. Files in an unlisted folder stay (I1).
+    /// Removes files of logs that no manifest lists: a merge may need the name. Files in an unlisted folder stay (I1).
     ///
     /// A checkpoint may have taken files off the list without removing the files yet. A file that the archive lacks and
     /// cannot take now is added to `waiting`; a damaged file stays, and is reported (A1).
-    pub(super) fn remove_unlisted(&mut self, waiting: &mut Vec<ClosedFile>) -> Result<(), DurabilityError> {
+    pub(super) fn remove_unlisted(&mut self, waiting: &mut Vec<ClosedFile>) -> Result<()> {
         if !self.judged.unlisted.is_empty() || !self.judged.left.is_empty() {
             // The manifest that does not list the files may be a rename that only the system's cache has.
             self.disk.sync_folder("")?;
@@ -78,7 +73,7 @@ impl Recovery {
         Ok(())
     }
 
-    fn classify_orphan_log(&self, file: SegmentFile) -> Result<UnlistedFile, DurabilityError> {
+    fn classify_orphan_log(&self, file: SegmentFile) -> Result<UnlistedFile> {
         let mut listed = self.keeper.manifest().generations.iter();
         // No manifest has listed the file: its sources are listed, and its name may be needed.
         let is_unfinished = file.is_merged && listed.all(|listed| listed.number < file.name.generation);
@@ -89,8 +84,7 @@ impl Recovery {
         UnlistedFiles { disk: &*self.disk, archive, files }.judge(file)
     }
 
-    /// Records in the archive the end of every generation, before a generation leaves the manifest's list (A3). If the
-    /// archive cannot record the ends, all generations stay.
+    /// Records each generation's end in the archive before it leaves the manifest's list (A3). Otherwise all stay.
     pub(super) fn note_in_archive(&self, plan: &mut Plan) {
         let Some(archive) = &self.archive else { return };
         let chains = || self.judged.closed_chains.iter().chain(&self.judged.open_chains);
@@ -106,14 +100,13 @@ impl Recovery {
     }
 
     /// Archives a file, if an archive exists and lacks the file.
-    fn ensure_archived(&self, closed: &ClosedFile) -> Result<(), DurabilityError> {
+    fn ensure_archived(&self, closed: &ClosedFile) -> Result<()> {
         self.archive.as_ref().map_or(Ok(()), |archive| archive.archive_file(closed).map(drop))
     }
 
     /// Removes files that the manifest no longer needs: files behind the ends of the logs just closed, their torn tails
-    /// and unused space, and the files of dropped generations. The next recovery ends removals that a crash interrupts.
-    /// Returns the files that stay.
-    pub(super) fn remove_unneeded_files(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
+    /// and unused space, and the files of dropped generations. Returns the files that stay.
+    pub(super) fn remove_unneeded_files(&self, plan: &Plan) -> Result<Vec<ClosedFile>> {
         self.judged.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
         let folders: BTreeSet<u32> = self.judged.given_up.iter().map(|file| file.name.logger).collect();
         folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;
@@ -159,9 +152,8 @@ impl Recovery {
         chain.discarded.iter().try_for_each(remove)
     }
 
-    /// Gives back the space behind the end of a chain, and behind the blocks of the earlier files. A logger cuts a file
-    /// when the logger begins the next file, and does not sync the cut. A disk without space for the cut keeps the
-    /// bytes, because the bytes mean nothing.
+    /// Gives back the space behind the end of a chain, and behind the blocks of the earlier files, whose cut a logger
+    /// does not sync. A disk without space for the cut keeps the bytes, because the bytes mean nothing.
     fn cut_tail(&self, chain: &Chain) -> Result<(), DiskError> {
         let ends = chain.links.iter().map(|link| (link.file.to_string(), link.end));
         for (name, end) in ends.chain([(chain.end.file.to_string(), chain.end.offset)]) {
@@ -181,7 +173,7 @@ impl Recovery {
     }
 
     /// Removes the files of checkpoints other than the installed checkpoint.
-    pub(super) fn remove_other_parts(&self) -> Result<(), DurabilityError> {
+    pub(super) fn remove_other_parts(&self) -> Result<()> {
         let installed = self.load.checkpoint().map(InstalledCheckpoint::number);
         let listed = self.keeper.manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
         assert_eq!(installed, listed, "K1: the manifest names what was loaded");
@@ -207,8 +199,7 @@ impl Recovery {
     pub(super) fn free_unneeded(&mut self, may_cut_pages: bool) -> Result<(), DiskError> {
         // The manifest that was read may be a rename that only the system's cache has.
         self.disk.sync_folder("")?;
-        // The result is dropped: the same call comes again after the new manifest. That call reports files of another
-        // database, and files that cannot be removed.
+        // The result is dropped: the same call comes again after the new manifest, and reports files that stay.
         let _ = self.remove_other_parts();
         if may_cut_pages {
             self.cut_page_files()?;
@@ -233,11 +224,7 @@ impl Recovery {
 }
 
 /// Removes, durably, log files that no state needs and that prove to be ours (I1). A missing file was removed before.
-pub(crate) fn remove_ours(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    files: &[SegmentFile],
-) -> Result<(), DurabilityError> {
+pub(crate) fn remove_ours(disk: &dyn Disk, manifest: &Manifest, files: &[SegmentFile]) -> Result<()> {
     let mut folders = BTreeSet::new();
     for file in files {
         let name = file.to_string();

@@ -11,18 +11,14 @@
 //! * If it finds no space: Relief(FreeUnneeded), the same again, Relief(GiveUpReserve), the same again.
 //! ```
 //! A final failure leads from any stage to `ReadOnly` if the disk is full and an earlier life can be read, and
-//! otherwise to `Failed`. From `Logs`, the path goes through `Undoing`. From `Manifest`, `Trimming` and `LastTry`, the
-//! path also goes through `Undoing`, unless the new manifest may stand.
+//! otherwise to `Failed`; through `Undoing` once logs are made, unless the new manifest may stand.
 //!
-//! Invariants:
-//! - L3: the logs are made, with their synced marks, before the manifest lists the logs. If that manifest may stand,
-//!   the logs stay. The report of a later attempt changes nothing.
+//! Invariants (`docs/internals/protocols/durability.md`, "A crash on a full disk"):
+//! - L3: logs that a manifest may list stay, whatever a later attempt reports.
 //! - L4: nothing that the older manifest lists is removed before the next manifest is durable.
 //! - R1: the unproven tail is written again before any result counts as durable.
-//! - Relief comes only after a stage has found no space. A stage tries each way of relief once, the free way first.
 //!
-//! Neighbours: `install_generation` carries the actions out and reports the outcomes;
-//! `docs/internals/protocols/durability.md` ("A crash on a full disk") has the argument.
+//! Neighbours: `install_generation` carries the actions out and reports the outcomes.
 
 use std::sync::Arc;
 
@@ -67,7 +63,6 @@ enum EndingStage {
     Merging,
     /// The new logs give back their reserved space.
     Trimming,
-    /// The manifest is replaced a last time.
     LastTry,
     /// The new logs are removed, because no manifest lists the logs.
     Undoing,
@@ -110,11 +105,9 @@ impl EndingStage {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndingAction {
-    /// Hold the lock of the leases, if the lock is free.
     HoldLeases,
     RewriteTail(AtOnce),
     RemoveUnlisted,
-    /// Merge closed generations, if there are many.
     Merge,
     /// Make the logs of the next generation; if space is short, without reserved space.
     MakeLogs {
@@ -125,10 +118,8 @@ pub(super) enum EndingAction {
     /// Remove the new logs. The next open removes logs that this action cannot remove.
     RemoveLogs,
     MakeHint,
-    /// Remove the files that the new manifest does not need.
     Clear,
     MakeReserve,
-    /// Free the files that the manifest read at the start does not need.
     FreeUnneeded,
     GiveUpReserve,
 }
@@ -160,8 +151,7 @@ pub(super) struct Ending {
     /// Error of the last attempt at this stage for lack of space, and the relief tried.
     shortage: Option<DurabilityError>,
     tried: Option<Relief>,
-    /// True if the new manifest may stand after a failed attempt to replace the manifest. The error of a later attempt
-    /// changes nothing.
+    /// True if the new manifest may stand after a failed attempt to replace it, whatever a later attempt reports.
     may_stand: bool,
     /// Reason for the lack of a next generation.
     failure: Option<DurabilityError>,
@@ -239,8 +229,7 @@ impl Ending {
     /// Handles a failed action. A write without space tries the next way of relief; otherwise the stage ends.
     fn handle_failure(&mut self, error: DurabilityError) {
         let error = match (self.shortage.take(), error) {
-            // After a failed sync, a read may return the old contents, which look damaged. The error is then the want
-            // of space, because of which the tail cannot be written again.
+            // After a failed sync, a read may return old contents that look damaged: the error is the want of space.
             (Some(before), DurabilityError::Damaged { .. }) if self.stage == Writing(Written::Tail) => before,
             (_, error) => error,
         };
@@ -272,8 +261,7 @@ impl Ending {
         self.enter(next.unwrap_or_else(|| self.without_next()));
     }
 
-    /// Last stage without a next generation. The old and the new manifest both show the state, with any subset of the
-    /// unneeded files.
+    /// Last stage without a next generation. Either manifest shows the state, with any subset of the unneeded files.
     fn without_next(&self) -> EndingStage {
         let is_full = matches!(&self.failure, Some(DurabilityError::Disk(error)) if error.is_full());
         if is_full && self.has_earlier { ReadOnly } else { EndingStage::Failed }
@@ -287,8 +275,7 @@ impl Ending {
 }
 
 /// True if the disk lacks space for a new file or block, so that a second attempt may succeed. False after a failed
-/// sync of a folder: the state of the folder's names is then unknown, and making the same names again changes none of
-/// them. Files are made anew before a second sync.
+/// sync of a folder: the state of the folder's names is unknown, and making the same names again changes none of them.
 fn lacks_space(error: &DurabilityError) -> bool {
     let DurabilityError::Disk(error) = error else { return false };
     error.is_full() && !matches!(**error, DiskError::Io { operation: Operation::SyncFolder, .. })

@@ -1,27 +1,17 @@
-//! Ends of the logs in a copy that was made while the loggers ran (N20).
+//! Ends of the logs in a copy that was made while the loggers ran (N20, `docs/internals/protocols/backups.md`).
 //!
-//! A copier reads a log file from beginning to end while a logger adds blocks. If the logger overtakes the reader, the
-//! copy has a gap: zeros, with blocks behind them. The copier also reads one log later than another, so blocks of the
-//! later log may show a D above the marks of the earlier log. A crash leaves neither, and a verdict would report both
-//! as damage. So the copy gets the state of S, the largest D that the first look shows. When S was shown, every log had
-//! a synced mark of S. A log that is whole for less is read again, once, from its end. Then every log is cut behind its
-//! first mark of S or more.
+//! A copy may have gaps, and shows more of one log than of another: a verdict would report both as damage. So the copy
+//! gets the state of S, the largest D that the first look shows, for which every log had a synced mark. A log that is
+//! whole for less is read again, once, from its end. Then every log is cut behind its first mark of S or more.
 //!
-//! A copy may outlast its lease. Then the source removes files behind the last copied file of a log, and the copied log
-//! ends there. S is the smallest last mark of such logs. S is at or above the D of the copy's beginning, because the
-//! files opened then are read to their ends. The remaining logs are whole for more, or are read again.
+//! If the source has removed files behind the last copied file of a log, S is the smallest last mark of such logs. S is
+//! at or above the D of the copy's beginning, because the files opened then are read to their ends.
 //!
 //! Invariants:
-//! - L5: the cut copy equals the state after a crash at S. No block before the cut shows a D above S: a block shows no
-//!   D above the last mark of its own log, and the blocks of the first look show S at most.
-//! - No log is cut while a log is whole for less than S, lacks data that a block of the log shows to be synced, or has
-//!   a wrong payload before its cut. Such a log is read again from there on. If the log ends there again, the log is
-//!   damaged, and the verdict must report the damage.
-//! - S covers the D that the hint showed before the first look.
-//! - A log with removed files behind its last file is whole to that file's end, because the logger closed the file
-//!   there.
-//! - A5: a restore to an earlier epoch cuts logs in the same way, at that epoch.
-//! - N21: a file is removed once no state of the backup needs the file. The manifest and the next file show the need.
+//! - L5: the cut copy equals the state after a crash at S: no block before the cut shows a D above S.
+//! - N20: no log is cut while a log is whole for less than S, lacks shown data, or has a wrong payload before its cut.
+//!   If a log ends in the same place again, the verdict must report the damage.
+//! - A5: a restore to an earlier epoch cuts logs in the same way. N21: a file that no state needs is removed.
 //!
 //! Neighbours: a backup by files reads and cuts; `file_chain` and `chain` read as for an open.
 
@@ -33,13 +23,13 @@ use ensile_disk::Disk;
 use super::chain::Chain;
 use super::cleanup::remove_ours;
 use super::log_files::{self, FoundFiles, missing_log};
-use crate::DurabilityError;
 use crate::files::log::file_chain;
 use crate::files::log::file_chain::{FileChain, FileOpening, MarkSearch};
 use crate::files::manifest::Manifest;
 use crate::files::manifest::generation::Generation;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::SegmentFile;
+use crate::{DurabilityError, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogPlace {
@@ -61,12 +51,10 @@ pub(crate) struct ShortLogs {
     pub(crate) shown: Epoch,
     /// Places from which the logs are read again.
     pub(crate) ends: Vec<LogPlace>,
-    /// Ends of logs whose later files the source removed, by logger: the last available file, with its length in the
-    /// source.
+    /// Ends of logs whose later files the source removed, by logger: the last available file, with its length there.
     pub(crate) removed_behind: BTreeMap<u32, LogPlace>,
 }
 
-/// State of the copied logs of the open generation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CopiedLogs {
     /// At least one log is whole for less than S, or is damaged.
@@ -84,15 +72,14 @@ pub(crate) fn look(
     hinted: Epoch,
     files: &BTreeMap<u32, Vec<SegmentFile>>,
     before: Option<&ShortLogs>,
-) -> Result<CopiedLogs, DurabilityError> {
+) -> Result<CopiedLogs> {
     let generation = manifest.generations.last().expect("a database that was created has one");
     assert!(generation.durable.is_none(), "the last one is open");
     let chains = chains(disk, manifest, generation, files)?;
     let removed_behind = before.map_or_else(BTreeMap::new, |before| before.removed_behind.clone());
     let shown_first = before.map_or_else(|| durable_lower_bound(&chains, hinted), |before| before.shown);
     // Such a log ends at its last file, and the files behind were removed.
-    let is_closed_early =
-        |chain: &&Chain| removed_behind.get(&chain.logger) == Some(&LogPlace::end_of(chain));
+    let is_closed_early = |log: &&Chain| removed_behind.get(&log.logger) == Some(&LogPlace::end_of(log));
     let early = chains.iter().filter(is_closed_early).map(|chain| chain.mark);
     let shown = early.fold(shown_first, Epoch::min);
     assert!(shown == shown_first || !removed_behind.is_empty(), "N20: only a log that ends early lowers S");
@@ -131,7 +118,7 @@ fn chains(
     manifest: &Manifest,
     generation: &Generation,
     files: &BTreeMap<u32, Vec<SegmentFile>>,
-) -> Result<Vec<Chain>, DurabilityError> {
+) -> Result<Vec<Chain>> {
     assert!(manifest.lists(generation.number), "its manifest lists it");
     let covered = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch);
     let mut chains = Vec::new();
@@ -144,14 +131,13 @@ fn chains(
     Ok(chains)
 }
 
-/// Ends of the copied logs of a generation that the manifest closes at D, although the logs have more. A log ends
-/// behind its first mark of D or more (A5). The second result lists the files behind the ends.
+/// Ends of the copied logs of a generation that the manifest closes at D (A5), and the files behind the ends.
 pub(crate) fn ends_at_durable(
     disk: &dyn Disk,
     manifest: &Manifest,
     generation: &Generation,
     files: &BTreeMap<u32, Vec<SegmentFile>>,
-) -> Result<(Vec<LogPlace>, Vec<SegmentFile>), DurabilityError> {
+) -> Result<(Vec<LogPlace>, Vec<SegmentFile>)> {
     assert!(generation.logs > 0 && generation.durable.is_some(), "A5: a life that is closed");
     let durable = generation.durable.unwrap_or_default();
     let (mut ends, mut beyond) = (Vec::new(), Vec::new());
@@ -182,15 +168,14 @@ fn durable_lower_bound(chains: &[Chain], hinted: Epoch) -> Epoch {
 }
 
 /// Cut of a log: the end of the first mark of `shown` or more, in a file that was open when the copy began. `Err` has
-/// the place of a wrong payload before that mark. A file that was closed had been written as a whole. So had the
-/// opening block of its successor, which repeats the closed file's last mark. A log without such a mark ends at the end
-/// of its chain.
+/// the place of a wrong payload before that mark. A closed file had been written as a whole, and so had the next
+/// opening block, which repeats its last mark. A log without such a mark ends at the end of its chain.
 fn cut_of(
     disk: &dyn Disk,
     chain: &Chain,
     is_closed: &dyn Fn(SegmentFile) -> bool,
     shown: Epoch,
-) -> Result<Result<LogPlace, LogPlace>, DurabilityError> {
+) -> Result<Result<LogPlace, LogPlace>> {
     for link in chain.links.iter().filter(|link| !is_closed(link.file)) {
         match file_chain::end_of_mark(disk, link.file, link.end, shown)? {
             MarkSearch::None => {}
@@ -204,13 +189,13 @@ fn cut_of(
     Ok(Ok(LogPlace::end_of(chain)))
 }
 
-/// Files among these log files that the newest state of the manifest does not need: the first files of a log, if the
-/// next file's opening shows that the checkpoint covers the epoch of every earlier entry.
+/// Files among these that the newest state of the manifest does not need: the first files of a log, if the next file's
+/// opening shows that the checkpoint covers every earlier entry.
 pub(crate) fn covered_files(
     disk: &dyn Disk,
     manifest: &Manifest,
     files: impl Iterator<Item = SegmentFile>,
-) -> Result<Vec<SegmentFile>, DurabilityError> {
+) -> Result<Vec<SegmentFile>> {
     assert!(manifest.kept.is_empty() || manifest.is_of_backup(), "N21: only a backup has older states");
     let low = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch);
     let mut by_log = BTreeMap::<(u64, u32), Vec<SegmentFile>>::new();
@@ -232,9 +217,8 @@ pub(crate) fn covered_files(
     Ok(covered)
 }
 
-/// Removes log files that no state of the backup needs: remainders of an unfinished run, and files that the checkpoint
-/// covers in every state with these files.
-pub(crate) fn remove_unneeded(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+/// Removes log files that no state of the backup needs: remainders of an unfinished run, and covered files.
+pub(crate) fn remove_unneeded(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     let FoundFiles { logs, older, left, .. } = log_files::find(disk, manifest)?;
     let files: Vec<SegmentFile> = logs.into_values().flatten().chain(older).collect();
     let mut needed = BTreeSet::new();

@@ -5,15 +5,11 @@
 //! | closed (D in the manifest) | damaged | damaged | discarded since its recovery: ignored |
 //! | open | damaged | damaged | torn tail: cut and reported |
 //!
-//! The shown D of a closed generation is the manifest's D. The shown D of the open generation is the largest published
-//! D in the intact blocks of its logs, behind a gap too, or the hint's D. After a clean close the hint also counts the
-//! blocks of each log: a chain with fewer blocks is damaged. A published D comes from synced marks of all logs, so a
-//! crash cannot leave a log that is whole for less: another cause removed bytes. The same holds if a later block of a
-//! log shows that the blocks missing from its chain were synced. A listed log has at least its first mark.
+//! The shown D of a closed generation is the manifest's D; of the open one the largest published D in intact blocks,
+//! behind a gap too, or the hint's D. After a clean close the hint also counts the blocks of each log. A log that a
+//! later block shows to lack synced blocks is damaged too.
 //!
-//! A generation without a log has no chains. Its D is e_c of the picture that was installed in the generation (N18), or
-//! the epoch durable before the generation. The hint shows D there too. If the hint's D is above e_c of the installed
-//! picture, the hint belongs to a later manifest.
+//! A generation without a log has the D of its picture (N18), or before. A larger hint is of a later manifest.
 //!
 //! Neighbours: `chain` puts the logs together; `validation` calls; an open, an examination and a repair act on D.
 
@@ -21,13 +17,12 @@ use ensile_base::Epoch;
 
 use super::chain::{Chain, Lost};
 use super::report::TornTail;
-use crate::DurabilityError;
 use crate::files::hint::Hint;
 use crate::files::manifest::generation::Generation;
 use crate::files::manifest::installed_checkpoint::{CheckpointShare, InstalledCheckpoint};
 use crate::files::names::MANIFEST;
+use crate::{DurabilityError, Result};
 
-/// Decision of recovery on a generation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     /// Last epoch whose entries count.
@@ -38,9 +33,8 @@ pub(super) struct Verdict {
     pub(super) unfinished: Option<(Epoch, Epoch)>,
 }
 
-/// Decides D of a generation with logs, once all of its logs are read. `chains` has a chain for every log. `hint` is
-/// the hint of this generation, if usable. The errors are findings of damage: at most one for each log, and at least
-/// one in total.
+/// Decides D of a generation with logs, from a chain for every log. `hint` is the hint of this generation, if usable.
+/// The errors are findings of damage: at most one for each log, and at least one in total.
 pub(super) fn decide(
     generation: &Generation,
     chains: &[Chain],
@@ -93,8 +87,7 @@ pub(super) fn decide(
             detail: if chain.lacks_next() { "the file behind it is missing" } else { chain.end.detail },
         });
     // At the beginning of a generation, every epoch below its first epoch is durable, with or without entries.
-    let durable =
-        by_marks.first().map_or(Epoch::ZERO, |shortest| shortest.mark).max(generation.first.previous());
+    let durable = by_marks.first().map_or(Epoch::ZERO, |log| log.mark).max(generation.first.previous());
     assert!(durable >= shown, "L5: nothing that was shown to be durable is given up");
     // If a log lost blocks without a trace of its own, the marks of the other logs show the loss.
     let longest = by_marks.last().map_or(Epoch::ZERO, |longest| longest.mark);
@@ -107,7 +100,7 @@ pub(super) fn decide_without_log(
     generation: &Generation,
     picture: Option<&InstalledCheckpoint>,
     hint: Option<&Hint>,
-) -> Result<Verdict, DurabilityError> {
+) -> Result<Verdict> {
     assert_eq!((generation.logs, generation.durable), (0, None), "only an open generation has no log");
     assert!(picture.is_none_or(InstalledCheckpoint::is_picture), "K1: a fuzzy checkpoint needs a log");
     let durable = picture.map_or(generation.first.previous(), InstalledCheckpoint::durable_min);
@@ -128,16 +121,11 @@ pub(super) fn proven_durable_epoch(generation: &Generation, chains: &[Chain], hi
     generation.durable.or(published.max(hinted)).unwrap_or_default()
 }
 
-/// Checks D against an installed checkpoint. A checkpoint was installed once every log had a synced mark of the
-/// smallest durable epoch in the checkpoint's line (K1): a log that is whole for less has lost marks. `share` is the
-/// checkpoint's share that was written while this generation was open.
-pub(super) fn check_checkpoint_durable(
-    share: &CheckpointShare,
-    durable: Epoch,
-    chains: &[Chain],
-) -> Result<(), DurabilityError> {
-    let Some(shortest) = chains.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
-    let CheckpointShare { number, durable_min } = *share;
+/// Checks D against an installed checkpoint, which was installed once every log had a synced mark of its smallest
+/// durable epoch (K1). `own` is the checkpoint's share that was written while this generation was open.
+pub(super) fn check_checkpoint_durable(own: &CheckpointShare, durable: Epoch, logs: &[Chain]) -> Result<()> {
+    let Some(shortest) = logs.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
+    let CheckpointShare { number, durable_min } = *own;
     if durable >= durable_min {
         return Ok(());
     }

@@ -1,24 +1,17 @@
 //! Examination of a folder without opening the database: reads and judges every byte like an open, and changes nothing.
-//!
-//! Recovery and examination share one judgement (`recovery::validation`). Unlike recovery, an examination continues
-//! after the first finding, checks blocks that recovery ignores, and reports the role of every file.
+//! It continues after the first finding, checks blocks that recovery ignores, and reports the role of every file.
 //!
 //! Invariants:
-//! - [`Examination::damage`] has the damage that an open would report, with the same file and offset.
-//!   [`Examination::unread`] has the unreadable files. If both are empty, an open succeeds, unless the folder was
-//!   copied ([`Examination::refused`]).
-//! - The examination of a backup reads the older pictures too. An open would drop these pictures, but damage in them
-//!   still counts, because a restore could need them.
+//! - If [`Examination::damage`] and [`Examination::unread`] are empty, an open succeeds, unless the folder was copied
+//!   ([`Examination::refused`]). Otherwise an open would report the first of the damage.
+//! - Damage in the older pictures of a backup counts, although an open would drop them: a restore could need them.
 //! - A repair reports success only after an examination of the repaired folder.
-//! - L5: a torn tail is no damage. [`Examination::unneeded`] lists damage in blocks that recovery does not read (of
-//!   discarded epochs, or covered by the checkpoint).
+//! - L5: a torn tail is no damage. [`Examination::unneeded`] lists damage in blocks that recovery does not read.
 //!
-//! Neighbours: `validator` has the steps, which `folder_examination` runs; `folder_repair` cuts by the findings;
-//! `adoption_report` reports the loss; the engine provides the state for the entries, the `ensile` command prints.
+//! Neighbours: `recovery::validation` judges, for recovery too; the engine provides the state for the entries.
 
 // From low to high: a file uses files of the groups above its group. This file uses no other file.
 mod facts;
-mod null_states;
 
 mod judge;
 mod mapped_probe;

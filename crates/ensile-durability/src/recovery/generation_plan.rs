@@ -1,14 +1,11 @@
-//! Plan of the next life, decided before a recovery changes the folder. The plan is pure: facts in, plan out.
+//! Plan of the next life, decided before a recovery changes the folder. Pure: facts in, plan out.
 //!
 //! Invariants:
-//! - L4: the next generation begins above every epoch in the blocks of the folder, and above D of every earlier
-//!   generation.
-//! - L6: the next generation begins above every epoch that an earlier life may have shown. The epochs that the
-//!   generation may use are reserved with it.
+//! - L4, L6: the next generation begins above every epoch in the blocks, every D, and every epoch that an earlier life
+//!   may have shown. The epochs that it may use are reserved with it.
 //! - A generation is kept if an entry of the generation counts. A generation number is used once.
-//! - K1: the generation in which the installed checkpoint was written is never merged, nor is an earlier generation.
-//! - A merge rewrites a byte only into a file that is at least a third larger than the byte's old file, or while the
-//!   file is small.
+//! - K1: the generation in which the installed checkpoint was written, and earlier generations, are never merged.
+//! - A merge rewrites a byte only into a file at least a third larger than its old file, or while the file is small.
 //!
 //! Neighbours: `replay_state` has the facts, `merge` merges, `install_generation` carries the plan out.
 
@@ -34,18 +31,15 @@ const SMALL_BYTES: u64 = 16 << 10;
 // If every generation has more than `GROWTH` times the bytes of all younger generations, the limit is not reached.
 const _: () = assert!(SMALL_BYTES * (GROWTH + 1).pow(UNMERGED_GENERATIONS_MAX as u32) > MERGED_LOG_BYTES_MAX);
 
-/// Generation that was read and decided over.
 #[derive(Clone, Debug)]
 pub(super) struct DecidedGeneration {
     /// Generation, closed at its D.
     pub(super) generation: Generation,
-    /// True if an entry of the generation counts.
     pub(super) has_entries: bool,
     /// Bytes of the generation's logs; `None` in a repair, because a repair merges nothing.
     pub(super) log_bytes: Option<u64>,
 }
 
-/// Facts from which an open or a repair makes the plan.
 #[derive(Clone, Debug)]
 pub(super) struct Decided {
     /// Generations that the manifest lists, oldest first; a repair may have fewer.
@@ -76,8 +70,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Plans the life after a recovery. `before` is the manifest of the recovered folder, and `interval` is the usual
-    /// time between two epochs. `None` if the epochs or the generation numbers are used up.
+    /// Plans the life after a recovery of a folder with the manifest `before`. `None` if epochs or numbers are used up.
     pub(super) fn new(decided: Decided, before: &Manifest, interval: Duration) -> Option<Self> {
         let Decided { generations, number, seen, ended } = decided;
         let mut all = generations.iter().map(|decided| &decided.generation);
@@ -93,8 +86,7 @@ impl Plan {
         let (kept, dropped): (Vec<_>, Vec<_>) =
             generations.into_iter().partition(|generation| generation.has_entries);
         let dropped = dropped.into_iter().map(|decided| decided.generation).collect();
-        // For a checkpoint by ranges, the newest generation counts: the checkpoint's line names the generations of
-        // older ranges by number.
+        // Of a checkpoint by ranges the newest generation counts: its line names the generations of older ranges.
         let checkpoint = before.checkpoint.as_ref().map(|checkpoint| *checkpoint.generations().end());
         let merging = merge_range(&kept, checkpoint);
         let kept = kept.into_iter().map(|decided| decided.generation).collect();
@@ -127,7 +119,6 @@ impl Plan {
         self.dropped.iter().any(|dropped| dropped.number == generation)
     }
 
-    /// Generations that were decided over, oldest first.
     pub(super) fn decided_generations(&self) -> Vec<Generation> {
         let mut decided: Vec<Generation> = self.kept.iter().chain(&self.dropped).cloned().collect();
         decided.sort_unstable_by_key(|generation| generation.number);
@@ -180,10 +171,7 @@ fn choose(bytes: &[u64]) -> Option<usize> {
         bytes[*at] <= GROWTH * younger.max(SMALL_BYTES)
     };
     let from = (start..bytes.len() - 1).find(joins);
-    assert!(
-        from.is_none_or(|from| bytes[from..].iter().sum::<u64>() <= MERGED_LOG_BYTES_MAX),
-        "one merged file"
-    );
+    assert!(from.is_none_or(|from| bytes[from..].iter().sum::<u64>() <= MERGED_LOG_BYTES_MAX), "one file");
     from
 }
 

@@ -1,11 +1,7 @@
-//! Last part of a recovery: makes the decision durable and begins the next generation (L4).
+//! Last part of a recovery: makes the decision durable and begins the next generation (L4), as `commit_plan` says.
 //!
-//! The state machine of `commit_plan` gives the order of actions, which `finish` carries out.
-//!
-//! Invariants:
-//! - I3: no lease begins while files are removed.
-//! - Recovered results are written again before the results count as durable. If the disk lacks space for that, the
-//!   open reports the epoch up to which the results are proven.
+//! Invariants: I3: no lease begins while files are removed. Recovered results are written again before the results
+//! count as durable; without space for that, the open reports the epoch up to which the results are proven.
 //!
 //! Neighbours: `commit_plan` and `generation_plan` decide, `resync_tail` and `merge` write, `cleanup` removes.
 
@@ -23,7 +19,7 @@ use super::replay::LogPiece;
 use super::replay_state::Recovery;
 use super::report::RecoveryReport;
 use super::resync_tail::{self, AtOnce};
-use crate::checkpoint::start::CheckpointStart;
+use crate::checkpoint::CheckpointStart;
 use crate::files::block::Salt;
 use crate::files::block::origin::Origin;
 use crate::files::hint::HintWriter;
@@ -42,7 +38,7 @@ use crate::store::disk_reserve::Reserve;
 use crate::store::mapped_buffers::{self, BufferOwner};
 use crate::store::open_store::StoreStart;
 use crate::store::{Locks, NameGiven, Naming, leases};
-use crate::{DurabilityError, EntryKind, Recoverable};
+use crate::{DurabilityError, EntryKind, Recoverable, Result};
 
 /// Result of a recovery.
 #[derive(Debug)]
@@ -58,8 +54,7 @@ pub enum Finished {
 pub struct ReadOnly {
     /// Findings of the recovery. `EpochConfig::first` is the report's `first_epoch`.
     pub report: RecoveryReport,
-    /// Last epoch of the shown state that is proven to be on the medium. Smaller than the report's D if the disk had no
-    /// space to write the unproven tail again.
+    /// Last epoch of the shown state that is proven to be on the medium, at most the report's D.
     pub durable: Epoch,
     /// Error of the full disk.
     pub reason: Arc<str>,
@@ -80,7 +75,6 @@ pub struct Recovered {
     pub checkpoints: CheckpointStart,
 }
 
-/// Parts of the next life made so far.
 struct NextLife {
     plan: Plan,
     salt: Salt,
@@ -124,7 +118,7 @@ impl Recovery {
     ///
     /// # Errors
     /// If a piece is not replayed, or if the disk refuses. Nothing was promised yet, and another open starts over.
-    pub fn finish(self, target: &dyn Recoverable) -> Result<Recovered, DurabilityError> {
+    pub fn finish(self, target: &dyn Recoverable) -> Result<Recovered> {
         match self.finish_or_read(target)? {
             Finished::Open(recovered) => Ok(*recovered),
             Finished::ReadOnly(read_only) => Err(DurabilityError::NoRoomToOpen(read_only.reason)),
@@ -135,7 +129,7 @@ impl Recovery {
     ///
     /// # Errors
     /// As for [`Recovery::finish`].
-    pub fn finish_or_read(mut self, target: &dyn Recoverable) -> Result<Finished, DurabilityError> {
+    pub fn finish_or_read(mut self, target: &dyn Recoverable) -> Result<Finished> {
         if !self.is_replayed() {
             return Err(DurabilityError::config(
                 "every piece must be replayed before a recovery is finished",
@@ -170,7 +164,7 @@ impl Recovery {
         }
     }
 
-    fn plan(&mut self) -> Result<Plan, DurabilityError> {
+    fn plan(&mut self) -> Result<Plan> {
         let recovered = generation_plan::Decided {
             generations: std::mem::take(&mut self.judged.generations),
             number: self.report.generation,
@@ -219,9 +213,8 @@ impl Recovery {
         carried_out.map_or_else(EndingOutcome::Failed, |()| EndingOutcome::Done)
     }
 
-    /// Writes again, in place, the blocks that may be only in the cache. A disk that copies on write needs space for
-    /// the blocks.
-    fn rewrite_tail(&mut self, at_once: AtOnce) -> Result<(), DurabilityError> {
+    /// Writes again, in place, the blocks that may be only in the cache. A disk that copies on write needs space.
+    fn rewrite_tail(&mut self, at_once: AtOnce) -> Result<()> {
         let mut chains = self.judged.open_chains.iter();
         chains.try_for_each(|chain| resync_tail::rewrite(&*self.disk, chain, at_once))?;
         assert!(self.proven <= self.report.durable_epoch, "what is proven was durable");
@@ -230,7 +223,7 @@ impl Recovery {
     }
 
     /// Merges closed generations, if there are many, into a file that the next manifest lists in their place.
-    fn merge_generations(&mut self, plan: &mut Plan) -> Result<Option<ClosedFile>, DurabilityError> {
+    fn merge_generations(&mut self, plan: &mut Plan) -> Result<Option<ClosedFile>> {
         let merging = plan.merge_sources();
         if merging.is_empty() {
             return Ok(None);
@@ -257,8 +250,7 @@ impl Recovery {
         Ok(Some(file))
     }
 
-    /// Makes the log files with their synced marks. With `is_tight`, the files leave their reserved space to the next
-    /// steps.
+    /// Makes the log files with their synced marks. With `is_tight`, the files leave reserved space to the next steps.
     fn make_logs(&self, next: &mut NextLife, is_tight: bool) -> Result<(), DiskError> {
         let (identity, before) = (self.keeper.manifest().identity, next.plan.first.previous());
         let origin = Origin { identity, salt: next.salt, entries: next.entries };
@@ -284,7 +276,7 @@ impl Recovery {
     }
 
     /// Run, that is boot and mounts, in which a process-safe life begins (B4); `None` for a life of another kind.
-    fn life_run(&mut self) -> Result<Option<BootId>, DurabilityError> {
+    fn life_run(&mut self) -> Result<Option<BootId>> {
         if self.config.boot(&*self.disk)?.is_none() {
             return Ok(None);
         }
@@ -326,7 +318,7 @@ impl Recovery {
         }
     }
 
-    fn clear_unneeded(&self, next: &mut NextLife) -> Result<(), DurabilityError> {
+    fn clear_unneeded(&self, next: &mut NextLife) -> Result<()> {
         let open = self.keeper.manifest().generations.last();
         assert_eq!(open.map(|open| open.number), Some(next.plan.number), "L4: the manifest comes first");
         self.remove_other_parts()?;

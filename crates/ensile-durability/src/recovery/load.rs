@@ -1,16 +1,12 @@
 //! Load of the installed checkpoint: file by file (SiloR §5.1), or a picture, by parts of its directory (SIREN §3.4).
 //!
 //! Invariants:
-//! - K1: the loaded state is the installed state. Every file is present and whole, and the files match the manifest's
-//!   seal.
-//! - K4: in a checkpoint by ranges, a key comes from the files of its range.
-//! - N11: if a picture is only verified, without a state that keeps rows, `load` compares keys beside pages with the
-//!   pages' keys.
-//! - N10: of a picture, `load` loads exactly the blocks that the root reaches. Before the first row, the state learns
-//!   the beginnings of the pages, and the rows that pages lack.
+//! - K1: every file is present and whole, and matches the manifest's seal. K4: a key comes from its range's files.
+//! - N10: exactly the blocks that a picture's root reaches are loaded. Before the first row, the state learns the
+//!   beginnings of the pages, and the rows that pages lack.
+//! - N11: without a state that keeps rows, `load` compares keys beside pages with the pages' keys.
 //!
-//! Neighbours: `replay_scheduler` assigns items to threads; an examination and a repair load all items;
-//! `files::checkpoint::reader` reads files, and `files::picture::reader` reads pictures.
+//! Neighbours: `replay_scheduler` assigns items to threads; an examination and a repair load all items.
 
 use std::ops::Range;
 
@@ -18,16 +14,92 @@ use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use super::walk_files::WalkedFiles;
 use crate::checkpoint::picture::version_check::BesideKeys;
+use crate::files::checkpoint::end_block::seal;
 use crate::files::checkpoint::reader::PartReader;
-use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
-use crate::files::names::MANIFEST;
+use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint};
+use crate::files::names::{MANIFEST, PartName};
 use crate::files::picture::loaded_picture::LoadedPicture;
 use crate::files::picture::reader::{PageBuffers, PictureReader, ReadEntries};
+use crate::range::KeyRange;
 use crate::recoverable::{NOT_TAKEN, Refused};
 use crate::store::folders;
-use crate::{DurabilityError, Entry, Recoverable};
+use crate::{DurabilityError, Entry, Recoverable, Result};
+
+/// Walk, with the range of keys in its files; `None` for every key.
+#[derive(Debug)]
+struct Walked {
+    walked: FuzzyCheckpoint,
+    keys: Option<KeyRange>,
+}
+
+#[derive(Debug)]
+struct WalkedFiles {
+    walks: Vec<Walked>,
+    /// Index of the file's walk, and name of the file: by walk, in the order of the seals.
+    parts: Vec<(usize, PartName)>,
+}
+
+impl WalkedFiles {
+    /// Opens every file once, as a check that no file is missing.
+    fn open(disk: &dyn Disk, installed: &InstalledCheckpoint) -> Result<Self> {
+        let walks = installed.completed_walks().into_iter();
+        let walks: Vec<_> = walks.map(|(walked, keys)| Walked { walked: walked.clone(), keys }).collect();
+        assert!(!walks.is_empty(), "it has files that were written whole");
+        let mut parts = Vec::new();
+        for (at, Walked { walked, .. }) in walks.iter().enumerate() {
+            let (files, before) = (&walked.files, parts.len());
+            parts.extend(files.parts().map(|part| (at, part)));
+            let count = files.checkpointers as usize * files.files as usize;
+            assert_eq!(parts.len() - before, count, "each file is loaded");
+        }
+        let files = Self { walks, parts };
+        (0..files.count()).try_for_each(|item| files.reader(disk, item).map(drop))?;
+        Ok(files)
+    }
+
+    fn count(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn name(&self, item: usize) -> String {
+        self.parts[item].1.to_string()
+    }
+
+    fn reader(&self, disk: &dyn Disk, item: usize) -> Result<PartReader> {
+        let (walk, part) = self.parts[item];
+        assert_eq!(part.checkpoint, self.walks[walk].walked.files.number, "a file is of its walk");
+        PartReader::open(disk, part, &self.walks[walk].walked)
+    }
+
+    /// Checks that a file may hold these entries of a section (K4). The error is the reason against it.
+    fn check_keys(
+        &self,
+        item: usize,
+        section: u32,
+        entries: &[Entry<'_>],
+        target: &dyn Recoverable,
+    ) -> Result<(), &'static str> {
+        assert!(item < self.count(), "it is one of the files");
+        let Some(keys) = &self.walks[self.parts[item].0].keys else { return Ok(()) };
+        if !keys.has_section(section) {
+            return Err("the block is of a section that its range does not reach");
+        }
+        let is_outside =
+            |entry: &Entry<'_>| target.checkpoint_key(entry.body).is_some_and(|key| !keys.has(section, key));
+        if entries.iter().any(is_outside) { Err("an entry's key is not in its range") } else { Ok(()) }
+    }
+
+    /// True if the header checksums of all end blocks, in the order of the files, match the seals.
+    fn are_sealed(&self, ends: &[u32]) -> bool {
+        assert_eq!(ends.len(), self.count(), "each file has its end");
+        let of = |walk: usize| {
+            let ends = self.parts.iter().zip(ends).filter(move |((of, _), _)| *of == walk);
+            seal(ends.map(|(_, end)| *end))
+        };
+        self.walks.iter().enumerate().all(|(at, Walked { walked, .. })| walked.files.seal == of(at))
+    }
+}
 
 #[derive(Debug)]
 struct Loaded {
@@ -38,8 +110,7 @@ struct Loaded {
     ends: Vec<u32>,
 }
 
-/// Source of a load. An item is a file, a part of a picture's directory with its pages, or a block of entries that
-/// commits have left beside pages, in a tail or elsewhere.
+/// Source of a load. An item is a file, a part of a picture's directory with its pages, or a block beside the pages.
 #[derive(Debug)]
 enum LoadSource {
     Nothing,
@@ -58,13 +129,11 @@ impl LoadSource {
     }
 }
 
-/// Load of one checkpoint, or of no checkpoint.
 #[derive(Debug)]
 pub(super) struct Load {
     checkpoint: Option<InstalledCheckpoint>,
     source: LoadSource,
-    /// Comparison of keys beside the pages with the pages' keys (N11), for a state that keeps no rows. The blocks
-    /// beside the pages come first, and the items come in order.
+    /// Comparison of keys beside the pages with the pages' keys (N11), for a state without rows, blocks first.
     beside: Option<Mutex<BesideKeys>>,
     /// Number of checkpointers that the database will have. Pages in folders beyond that number are to be moved.
     checkpointers: usize,
@@ -76,10 +145,7 @@ pub(super) struct Load {
 
 impl Load {
     /// Checks that every file of the checkpoint is present, and reads a picture's root.
-    pub(super) fn new(
-        disk: &dyn Disk,
-        checkpoint: Option<InstalledCheckpoint>,
-    ) -> Result<Self, DurabilityError> {
+    pub(super) fn new(disk: &dyn Disk, checkpoint: Option<InstalledCheckpoint>) -> Result<Self> {
         if let Some(of) = &checkpoint {
             // An unmounted device is reported before its files are reported missing.
             of.folders().iter().try_for_each(|folder| folders::check(disk, folder).map(drop))?;
@@ -108,8 +174,7 @@ impl Load {
         Self { checkpointers: if checkpointers == 0 { usize::MAX } else { checkpointers }, ..self }
     }
 
-    /// This load, for a state that may keep no rows: the load compares TIDs in the state's place (N11). The items are
-    /// loaded one after the other, in order.
+    /// This load, for a state that may keep no rows: the load compares TIDs in its place (N11). Items come in order.
     pub(super) fn with_version_check(self) -> Self {
         assert_eq!(self.loaded.lock().items, 0, "N11: from the first item on");
         let is_picture = self.picture().is_some_and(|reader| reader.root().removes_block_count() > 0);
@@ -129,7 +194,6 @@ impl Load {
         self.checkpoint.as_ref().map_or(0, InstalledCheckpoint::bytes)
     }
 
-    /// Bytes and entries loaded so far.
     pub(super) fn loaded_totals(&self) -> (u64, u64) {
         let loaded = self.loaded.lock();
         (loaded.bytes, loaded.entries)
@@ -155,19 +219,13 @@ impl Load {
     }
 
     /// Loads an item. After the last item, compares the whole load with the manifest.
-    pub(super) fn load(
-        &self,
-        item: usize,
-        disk: &dyn Disk,
-        target: &dyn Recoverable,
-    ) -> Result<(), DurabilityError> {
+    pub(super) fn load(&self, item: usize, disk: &dyn Disk, target: &dyn Recoverable) -> Result<()> {
         let is_whole = self.load_more(item, disk, &mut None, u64::MAX, target)?;
         assert!(is_whole, "no file has more bytes");
         Ok(())
     }
 
-    /// Loads about `bytes` more bytes of a checkpoint's file, from the position of `part`; an item of a picture is
-    /// loaded as a whole. True if the item ends.
+    /// Loads about `bytes` bytes of a file from the position of `part`, or an item of a picture. True at its end.
     pub(super) fn load_more(
         &self,
         item: usize,
@@ -175,7 +233,7 @@ impl Load {
         part: &mut Option<PartReader>,
         bytes: u64,
         target: &dyn Recoverable,
-    ) -> Result<bool, DurabilityError> {
+    ) -> Result<bool> {
         let of = self.checkpoint.as_ref().expect("its items are listed");
         match &self.source {
             LoadSource::Nothing => unreachable!("there is no item"),
@@ -198,7 +256,7 @@ impl Load {
         Ok(true)
     }
 
-    fn check_whole(&self, of: &InstalledCheckpoint, loaded: &Loaded) -> Result<(), DurabilityError> {
+    fn check_whole(&self, of: &InstalledCheckpoint, loaded: &Loaded) -> Result<()> {
         assert_eq!(loaded.items + 1, self.source.items(), "N10: all that there is");
         let is_sealed = match &self.source {
             LoadSource::Files(files) => files.are_sealed(&loaded.ends),
@@ -215,12 +273,7 @@ impl Load {
     }
 
     /// Loads a part of a picture's directory with its pages, or a block of entries left beside the pages.
-    fn load_item(
-        &self,
-        reader: &PictureReader,
-        item: usize,
-        target: &dyn Recoverable,
-    ) -> Result<(), DurabilityError> {
+    fn load_item(&self, reader: &PictureReader, item: usize, target: &dyn Recoverable) -> Result<()> {
         reader.check_kind(target.entries())?;
         // The state learns the beginnings once, before the first item: other threads wait for the lock.
         self.is_marked.lock().get_or_insert_with(|| reader.name_pages(target, self.checkpointers));
@@ -247,7 +300,7 @@ impl Load {
         Ok(())
     }
 
-    fn load_entries(&self, read: &ReadEntries<'_>, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+    fn load_entries(&self, read: &ReadEntries<'_>, target: &dyn Recoverable) -> Result<()> {
         let damaged = |detail| DurabilityError::damaged_file(read.file, read.offset, detail);
         for (section, entries) in read.by_section(target).map_err(damaged)? {
             let outcome = if read.are_displaced() {
@@ -274,7 +327,7 @@ impl Load {
         reader: &mut PartReader,
         bytes: u64,
         target: &dyn Recoverable,
-    ) -> Result<Option<u32>, DurabilityError> {
+    ) -> Result<Option<u32>> {
         let (name, mut done) = (files.name(item), 0);
         while let Some(rows) = reader.next_rows()? {
             if rows.kind != target.entries() {
@@ -301,12 +354,12 @@ impl Load {
     }
 }
 
-fn told_where(
+pub(super) fn told_where(
     outcome: Result<(), Refused>,
     entries: &[Entry<'_>],
     file: &str,
     offset: u64,
-) -> Result<(), DurabilityError> {
+) -> Result<()> {
     outcome.map_err(|refused| DurabilityError::Replay {
         file: file.into(),
         offset,

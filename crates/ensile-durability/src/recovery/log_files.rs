@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 
 use ensile_disk::Disk;
 
-use crate::DurabilityError;
 use crate::files::block::origin::OPENING_BYTES;
 use crate::files::log::file_chain::FileChain;
 use crate::files::manifest::Manifest;
 use crate::files::names::{MANIFEST, SegmentFile, SegmentName, logger_of};
 use crate::store::folders::is_folder;
 use crate::store::ownership::{folders_to_search, proves_ours};
+use crate::{DurabilityError, Result};
 
 /// Files in the order of their numbers, by generation and logger.
 pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
@@ -38,9 +38,8 @@ pub(super) struct FoundFiles {
     pub(super) left: Vec<SegmentFile>,
 }
 
-/// Finds the log files in this database's folders (I1), including folders outside the manifest's list: the result does
-/// not depend on the number of folders claimed by an open.
-pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<FoundFiles, DurabilityError> {
+/// Finds the log files in this database's folders (I1), listed or not: an open's settings do not change the result.
+pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<FoundFiles> {
     let FoundFiles { logs: mut found, mut unfinished, mut older, mut left } = FoundFiles::default();
     let is_of_older = |name: SegmentName| {
         manifest.kept_files().any(|state| manifest.with_kept(state).log_bytes(name).is_some())
@@ -76,11 +75,7 @@ pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<FoundFiles, D
 }
 
 /// Removes the files of a listed log from `found`. A listed log has at least one file.
-pub(super) fn take_listed(
-    found: &mut Files,
-    generation: u64,
-    logger: u32,
-) -> Result<Vec<SegmentFile>, DurabilityError> {
+pub(super) fn take_listed(found: &mut Files, generation: u64, logger: u32) -> Result<Vec<SegmentFile>> {
     let files = found.remove(&(generation, logger));
     files.ok_or_else(|| missing_log(generation, logger))
 }
@@ -93,17 +88,13 @@ pub(super) fn missing_file(name: SegmentName) -> DurabilityError {
     DurabilityError::damaged_file(&name.to_string(), 0, "a log that the manifest lists is missing")
 }
 
-/// Checks that unlisted logs hold no entry that counts. Only a manifest of another moment leaves entries there. Returns
-/// the removable files: files proven to be this database's (I1), and files that end before a whole opening block.
-///
-/// # Errors
-/// [`DurabilityError::NotOurs`] for a file of another database, [`DurabilityError::Unknown`] for a file of a newer
-/// version, [`DurabilityError::Damaged`] if a file holds unlisted entries.
+/// Checks that unlisted logs hold no entry that counts, as beside a manifest of another moment. Returns the removable
+/// files: this database's (I1), and files that end before a whole opening block.
 pub(super) fn check_unlisted(
     disk: &dyn Disk,
     manifest: &Manifest,
     unlisted: &Files,
-) -> Result<Vec<SegmentFile>, DurabilityError> {
+) -> Result<Vec<SegmentFile>> {
     let open = manifest.generations.last().map_or(0, |last| last.number);
     let mut ours = Vec::new();
     for (&(generation, _), files) in unlisted {
@@ -122,9 +113,8 @@ pub(super) fn check_unlisted(
     Ok(ours)
 }
 
-/// Checks that a file is empty, behind a gap too, because a removed file cannot be checked again. A file without a
-/// first block gives no proof of the remaining contents.
-fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<(), DurabilityError> {
+/// Checks that a file is empty, behind a gap too. A file without a first block gives no proof of other contents.
+fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<()> {
     let chain = FileChain::read(disk, file, None)?;
     // A file of another log or generation, under a wrong name, still holds its old contents.
     let is_misnamed = chain.opening.is_none() && chain.tail.bytes > OPENING_BYTES as u64;
@@ -136,12 +126,8 @@ fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<(), 
 }
 
 /// Checks that files of unfinished merges, which are removed and made again, prove to be this database's (I1).
-pub(super) fn check_unfinished(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    unfinished: &[SegmentFile],
-) -> Result<(), DurabilityError> {
-    for file in unfinished.iter().map(SegmentFile::to_string) {
+pub(super) fn check_unfinished(disk: &dyn Disk, manifest: &Manifest, files: &[SegmentFile]) -> Result<()> {
+    for file in files.iter().map(SegmentFile::to_string) {
         if !proves_ours(disk, manifest, &file)? {
             let detail = "its first block cannot be read, so it is unknown whose it is: move it away";
             return Err(DurabilityError::damaged_file(&file, 0, detail));

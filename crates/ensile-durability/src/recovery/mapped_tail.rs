@@ -1,22 +1,17 @@
-//! Takes the entries that a process-safe life left above D, if only its process died
-//! (docs/internals/protocols/process.md).
+//! Takes the entries that a process-safe life left above D, if only its process died (`protocols/process.md`).
 //!
-//! The operating system kept the data of the dead process: the logs up to their last whole blocks, and the mapped
-//! buffers that were not written yet. The open finishes the work of the dead loggers. It writes the buffers behind the
-//! logs, then a mark of the largest epoch behind each log, and syncs. An ordinary recovery follows.
+//! The operating system kept the logs of the dead process up to their last whole blocks, and the mapped buffers. The
+//! open writes the buffers behind the logs, then a mark of the largest epoch behind each log, and syncs.
 //!
 //! Invariants:
 //! - B4: an open takes buffers only in the boot in which they were written.
-//! - B5: in each log, the mark comes after earlier bytes are written again and synced. The database serves nothing
-//!   before the marks. An interrupted open is repeated: in the same boot with the same outcome, in another boot as if
-//!   it had not begun.
+//! - B5: in each log, the mark comes after earlier bytes are synced, and before the database serves.
 //! - B6: an open takes no buffer that the log has. The log has a buffer if the buffer's first epoch is not above the
 //!   log's last mark (L1), or if a block behind the mark has the same bytes, TIDs included. A block stands for one
 //!   buffer. Equal lengths and checksums prove nothing.
 //! - L5: damage is judged before anything is written.
 //!
-//! Neighbours: `scan` calls after it has judged the open generation, and then reads and judges the generation again;
-//! `store::mapped_buffers` has the buffers, `resync_tail` writes again.
+//! Neighbours: `scan` calls, and then judges the generation again; `store::mapped_buffers` has the buffers.
 
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
@@ -24,7 +19,6 @@ use ensile_disk::Disk;
 
 use super::chain::{Chain, Link};
 use super::resync_tail::{self, AtOnce};
-use crate::DurabilityError;
 use crate::files::block::scan::{At, Scanner};
 use crate::files::block::{BlockKind, HEADER_BYTES, Header, Salt, block_bytes};
 use crate::files::log::file_chain::FileChain;
@@ -34,6 +28,7 @@ use crate::store::boot_scope::{is_same_boot, run_of, unknown_mounts};
 use crate::store::mapped_buffers::{self, BufferOwner, LeftBuffers, LeftEntries};
 use crate::store::ownership;
 use crate::unproven_tail::{NotProven, NotProvenReason};
+use crate::{DurabilityError, Result};
 
 /// State of the process-safe life of the open generation.
 #[derive(Clone, Copy, Debug)]
@@ -54,13 +49,8 @@ pub(super) enum LeftByProcess {
     Here(BufferOwner),
 }
 
-/// Finds the state from the manifest, the boot and the numbers of the folders. The function reads no buffer. An open,
-/// an examination, an adoption, a backup and a repair call it.
-pub(super) fn find(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    generation: &Generation,
-) -> Result<LeftByProcess, DurabilityError> {
+/// Finds the state from the manifest, the boot and the numbers of the folders, without reading a buffer.
+pub(super) fn find(disk: &dyn Disk, manifest: &Manifest, generation: &Generation) -> Result<LeftByProcess> {
     let Generation { number, salt, database, durable, .. } = *generation;
     if durable.is_some() {
         return Ok(LeftByProcess::Nothing);
@@ -88,8 +78,7 @@ pub(super) fn find(
 }
 
 impl LeftByProcess {
-    /// Reason why the folder cannot prove the entries. `None` without a process-safe life, or if an open takes the
-    /// entries. `is_whole` is true if no part of the folder is damaged or unreadable.
+    /// Reason why the folder cannot prove the entries; `None` if there are none, or an open takes them.
     pub(super) fn reason(&self, is_whole: bool) -> Option<NotProvenReason> {
         match self {
             Self::Nothing | Self::NotNamed => None,
@@ -101,16 +90,9 @@ impl LeftByProcess {
         }
     }
 
-    /// Buffers that an open takes. `None` if the open takes no buffers.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] for a state that no death of a process leaves; [`DurabilityError::Config`] if the
-    /// boot cannot be read.
-    pub(super) fn buffers(
-        self,
-        disk: &dyn Disk,
-        generation: &Generation,
-    ) -> Result<Option<LeftBuffers>, DurabilityError> {
+    /// Buffers that an open takes, if any. Errors: [`DurabilityError::Damaged`] for a state that no death of a process
+    /// leaves; [`DurabilityError::Config`] for an unreadable boot.
+    pub(super) fn buffers(self, disk: &dyn Disk, generation: &Generation) -> Result<Option<LeftBuffers>> {
         match self {
             Self::Nothing | Self::InCopy | Self::OtherBoot(_) | Self::OtherMount(_) => Ok(None),
             Self::NotNamed => {
@@ -124,9 +106,8 @@ impl LeftByProcess {
     }
 }
 
-/// Checks that the boot is known, if the manifest names a process-safe life (B4). An unknown boot does not count as
-/// another boot.
-pub(super) fn check_boot(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+/// Checks that the boot is known, if the manifest names a process-safe life (B4): an unknown boot may be the same boot.
+pub(super) fn check_boot(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     let open = manifest.generations.last().filter(|last| last.durable.is_none());
     let is_asked = manifest.mapped.is_some() && open.is_some_and(|open| open.database == manifest.identity);
     if is_asked && disk.boot().is_none() { Err(unknown_boot()) } else { Ok(()) }
@@ -144,7 +125,6 @@ fn unknown_boot() -> DurabilityError {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JudgedLife<'j> {
     pub(super) generation: &'j Generation,
-    /// Chains of the readable logs.
     pub(super) chains: &'j [Chain],
     /// D. `None` if damage prevents a decision.
     pub(super) durable: Option<Epoch>,
@@ -170,7 +150,7 @@ pub(super) fn unproven_report(
     left: &LeftByProcess,
     judged: JudgedLife<'_>,
     not_taken: Option<NotProvenReason>,
-) -> Result<Option<NotProven>, DurabilityError> {
+) -> Result<Option<NotProven>> {
     let Some(reason) = left.reason(judged.is_whole).or(not_taken) else { return Ok(None) };
     let JudgedLife { generation, chains, is_whole, .. } = judged;
     assert_eq!(generation.durable, None, "B4: an earlier recovery has decided over the others");
@@ -213,7 +193,6 @@ pub(super) fn unproven_report(
     Ok((is_unknown || !files.is_empty()).then_some(NotProven { reason, durable, files, last }))
 }
 
-/// Entries that an open takes, with the report of unproven entries.
 #[derive(Debug)]
 pub(super) struct EntriesToTake {
     /// Missing entries and marks. `None` if the logs have both.
@@ -222,14 +201,13 @@ pub(super) struct EntriesToTake {
 }
 
 impl EntriesToTake {
-    /// Finds the entries that only the buffers have, if no log is damaged and the logs prove every epoch up to
-    /// `durable`. Writes nothing.
+    /// Finds the entries that only the buffers have, if the logs are whole and prove every epoch up to `durable`.
     pub(super) fn from_buffers(
         disk: &dyn Disk,
         chains: &[Chain],
         left: LeftBuffers,
         durable: Epoch,
-    ) -> Result<Self, DurabilityError> {
+    ) -> Result<Self> {
         let changed = left.changed.clone();
         let missing = MissingEntries::find_missing(disk, chains, left)?;
         let counted = missing.as_ref().map_or(durable, MissingEntries::high);
@@ -237,21 +215,15 @@ impl EntriesToTake {
     }
 }
 
-/// Entries that the logs lack, and the epoch up to which every entry counts.
 #[derive(Debug)]
 pub(super) struct MissingEntries {
-    /// Missing buffers, by log.
     buffers: Vec<Vec<LeftEntries>>,
     high: Epoch,
 }
 
 impl MissingEntries {
     /// `None` if the logs have every entry, with marks.
-    fn find_missing(
-        disk: &dyn Disk,
-        chains: &[Chain],
-        left: LeftBuffers,
-    ) -> Result<Option<Self>, DurabilityError> {
+    fn find_missing(disk: &dyn Disk, chains: &[Chain], left: LeftBuffers) -> Result<Option<Self>> {
         assert!(chains.iter().zip(0..).all(|(chain, logger)| chain.logger == logger), "each log has a chain");
         assert!(chains.iter().all(|chain| chain.lost.is_none()), "L5: what is damaged is judged before");
         check_written(chains, &left)?;
@@ -282,7 +254,7 @@ impl MissingEntries {
     }
 
     /// Writes the buffers and a mark behind each log, and syncs (B5). An error breaks no promise: an open starts over.
-    pub(super) fn write(self, disk: &dyn Disk, chains: &[Chain]) -> Result<(), DurabilityError> {
+    pub(super) fn write(self, disk: &dyn Disk, chains: &[Chain]) -> Result<()> {
         assert_eq!(chains.len(), self.buffers.len(), "each log gets its own");
         for chain in chains {
             if chain.lacks_next() {
@@ -309,7 +281,7 @@ fn of_block(left: &LeftEntries) -> (u32, u32) {
 
 /// Checks that the logs have the blocks into which the buffers were written. The process had seen the blocks in the log
 /// (B3). A log without a written block is an older log that was put back, or its device has lost bytes.
-fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<(), DurabilityError> {
+fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<()> {
     for (name, written) in &left.written {
         let chain = &chains[name.logger as usize];
         if chain.blocks < *written {
@@ -324,9 +296,8 @@ fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<(), DurabilityE
     Ok(())
 }
 
-/// Removes from `left` the buffers that this log already has: a data block behind the log's last mark holds the
-/// entries.
-fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) -> Result<(), DurabilityError> {
+/// Removes from `left` the buffers that this log already has in a data block behind its last mark.
+fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) -> Result<()> {
     for link in chain.links.iter().filter(|link| link.largest > chain.mark) {
         let mut scanner = Scanner::new(disk.open_to_read(&link.file.to_string())?)?;
         let mut offset = 0;
@@ -347,16 +318,15 @@ fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) ->
     Ok(())
 }
 
-/// Removes the buffer from `left` of which the block at `offset` was made, if present. The function compares bytes,
-/// because buffers of two workers may have the same length and checksum. A block was made of one buffer. A buffer with
-/// only the beginning of a block is an older copy of the block's buffer.
+/// Removes the buffer from `left` of which the block at `offset` was made, if present, by its bytes: buffers of two
+/// workers may have the same length and checksum. A buffer with only a block's beginning is an older copy.
 fn forget_block(
     scanner: &mut Scanner,
     link: &Link,
     offset: u64,
     header: &Header,
     left: &mut Vec<LeftEntries>,
-) -> Result<(), DurabilityError> {
+) -> Result<()> {
     let is_alike = |left: &LeftEntries| {
         left.bytes.len() <= header.payload_bytes as usize && left.epochs.0 == header.epoch_min
     };
@@ -375,12 +345,7 @@ fn forget_block(
 }
 
 /// Appends the buffers and a mark of `high` to a log. The earlier bytes of the log are synced.
-fn append(
-    disk: &dyn Disk,
-    chain: &Chain,
-    buffers: Vec<LeftEntries>,
-    high: Epoch,
-) -> Result<(), DurabilityError> {
+fn append(disk: &dyn Disk, chain: &Chain, buffers: Vec<LeftEntries>, high: Epoch) -> Result<()> {
     // Without a link the log could not keep the buffers, but the open would report their entries as present.
     let Some(Link { origin, .. }) = chain.links.last() else {
         return Err(chain.end.damage_error(chain.end.detail));
@@ -448,13 +413,8 @@ impl GrownEnd<'_> {
 }
 
 /// Reads the grown last file of a log again. `files` are the files of the log as they were read before.
-pub(super) fn read_again(
-    disk: &dyn Disk,
-    chain: &Chain,
-    mut files: Vec<FileChain>,
-) -> Result<Vec<FileChain>, DurabilityError> {
-    let last =
-        files.iter().position(|file| file.file == chain.end.file).expect("a log ends in one of its files");
+pub(super) fn reread(disk: &dyn Disk, chain: &Chain, mut files: Vec<FileChain>) -> Result<Vec<FileChain>> {
+    let last = files.iter().position(|file| file.file == chain.end.file).expect("a log ends in its files");
     let next = files.get(last + 1).map(|next| next.file);
     assert!(!files[last + 1..].iter().any(|file| file.opening.is_some()), "L5: the log ends there");
     files[last] = FileChain::read(disk, chain.end.file, next)?;

@@ -1,20 +1,14 @@
-//! Merge of closed generations into one generation at an open, so that many short lives leave few files
-//! (`docs/internals/protocols/durability.md`).
+//! Merge of closed generations into one generation at an open, so that many short lives leave few files.
 //!
 //! ```text
 //! closed:  [ 900 KiB ] [ 40 KiB ] [ 1 KiB ] x 7      open: number N + 1
 //!              stays     '--------.---------'
 //!                          one file, number N: entries that count, in the order of their TIDs
 //! ```
-//! Invariants:
-//! - L4: the merge takes only entries of epochs up to their own generation's D, so discarded entries stay discarded.
-//!   The merged generation begins where the oldest generation began and ends at the newest generation's D.
-//! - The merged file is synced before the manifest lists the file. The replaced files are removed after that. A crash
-//!   in between leaves an unlisted merged file: the next open removes that file.
+//! Invariant: L4: only entries of epochs up to their own generation's D are taken. The file is synced before the
+//! manifest lists it, and the replaced files are removed after that; the next open removes an unlisted merged file.
 //!
-//! Neighbours: `generation_plan` chooses the generations. `replay` reads the entries and leaves out entries that do not
-//! count, `tid_order` sorts the entries, and `log::segments` writes the merged file. `install_generation` calls this
-//! module.
+//! Neighbours: `generation_plan` chooses the generations, `replay` reads, `tid_order` sorts, `log::segments` writes.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -35,7 +29,7 @@ use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::log::segments::Segments;
 use crate::store::closed_files::ClosedFile;
-use crate::{DurabilityError, Entry};
+use crate::{DurabilityError, Entry, Result};
 
 /// Bytes of free space left to the log, beside the merged file.
 const FREE_BYTES_MIN: u64 = 4 << 20;
@@ -49,7 +43,7 @@ pub(super) fn write(
     number: u64,
     sources: &[Generation],
     logs: Vec<Vec<LogPiece>>,
-) -> Result<Option<(Generation, ClosedFile)>, DurabilityError> {
+) -> Result<Option<(Generation, ClosedFile)>> {
     assert!(sources.len() > 1 && sources.iter().all(|source| source.entries == sources[0].entries));
     assert!(sources.windows(2).all(|pair| pair[0].durable < Some(pair[1].first)), "L4: one behind the other");
     let (oldest, newest) = (&sources[0], &sources[sources.len() - 1]);
@@ -62,8 +56,7 @@ pub(super) fn write(
     let salt = Salt::draw(&mut Random::unpredictable());
     let generation = Generation { number, format: FORMAT, logs: 1, salt, database, ..oldest.clone() };
     let generation = Generation { durable: newest.durable, spans: Vec::new(), ..generation };
-    let pieces = MergePieces { disk: &**disk, logs };
-    match write_file(pieces, disk, config, &generation, &mut |_| Ok(())) {
+    match write_file(&**disk, logs, disk, config, &generation, &mut |_| Ok(())) {
         Err(DurabilityError::Disk(error)) if error.is_full() => {
             unless_missing(disk.remove(&merged_file(number).to_string()))?;
             Ok(None)
@@ -72,47 +65,39 @@ pub(super) fn write(
     }
 }
 
-/// Pieces of logs with the entries of a merged file, and the disk of the logs.
-pub(super) struct MergePieces<'d> {
-    pub(super) disk: &'d dyn Disk,
-    /// Pieces by log, in the order of a log's entries.
-    pub(super) logs: Vec<Vec<LogPiece>>,
-}
-
 /// The merged file of the generation with this number: the generation's only file.
 pub(super) fn merged_file(generation: u64) -> SegmentFile {
     let name = SegmentName { generation, logger: 0, number: 0 };
     SegmentFile { is_merged: true, ..name.into() }
 }
 
-/// Writes the entries of these pieces into the merged file of a generation, on the disk `target`, and syncs the file.
-/// The caller syncs the file's name. After each piece, `spend` receives the number of written bytes and may wait. An
-/// error of `spend` ends the work.
+/// Writes the entries of these pieces on the disk `source` into the merged file of a generation, on the disk `target`,
+/// and syncs the file. The caller syncs the name. After each piece, `spend` may wait or fail.
 pub(super) fn write_file(
-    pieces: MergePieces<'_>,
+    source: &dyn Disk,
+    logs: Vec<Vec<LogPiece>>,
     target: &Arc<dyn Disk>,
     config: &LogConfig,
     generation: &Generation,
-    spend: &mut dyn FnMut(u64) -> Result<(), DurabilityError>,
-) -> Result<ClosedFile, DurabilityError> {
+    spend: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<ClosedFile> {
     let before = generation.first.previous();
     let Generation { database: identity, salt, entries, .. } = *generation;
     let file = merged_file(generation.number);
     let segments = Segments::create(target, file, config, before, Origin { identity, salt, entries })?;
     let mut rewriter =
         Rewriter { segments, buffer: Buffer::usual(), generation, failed: None, last: Tid::ZERO, spend };
-    tid_order::visit(pieces.disk, pieces.logs, &mut |entry| rewriter.push(entry))?;
+    tid_order::visit(source, logs, &mut |entry| rewriter.push(entry))?;
     rewriter.end(file)
 }
 
-/// Writer of entries into the merged file.
 struct Rewriter<'g> {
     segments: Segments,
     buffer: Box<Buffer>,
     generation: &'g Generation,
     failed: Option<DurabilityError>,
     last: Tid,
-    spend: &'g mut dyn FnMut(u64) -> Result<(), DurabilityError>,
+    spend: &'g mut dyn FnMut(u64) -> Result<()>,
 }
 
 impl Rewriter<'_> {
@@ -136,7 +121,7 @@ impl Rewriter<'_> {
     }
 
     /// Writes the buffer's entries, and puts an empty buffer of the usual size in place.
-    fn write_buffer(&mut self) -> Result<(), DurabilityError> {
+    fn write_buffer(&mut self) -> Result<()> {
         let full = std::mem::replace(&mut self.buffer, Buffer::usual());
         if !full.is_empty() {
             let before = self.generation.first.previous();
@@ -148,7 +133,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    fn end(mut self, file: SegmentFile) -> Result<ClosedFile, DurabilityError> {
+    fn end(mut self, file: SegmentFile) -> Result<ClosedFile> {
         self.failed.take().map_or(Ok(()), Err)?;
         self.write_buffer()?;
         assert!(self.buffer.is_empty(), "every entry is written before the mark");

@@ -1,8 +1,7 @@
 //! Judgement of a log file that no manifest lists, in a database with an archive: whole, needless, or damaged (A1).
 //!
 //! A checkpoint or a merge took the file's generation off the list while the archive could not be written, and the
-//! process ended. Then only the file, its neighbours and `ARCHIVE` show the file's contents. The chain of blocks may
-//! end early: with a crash's torn tail, or by damage.
+//! process ended. The chain of blocks may end early: with a crash's torn tail, or by damage.
 //!
 //! | found | judgement |
 //! |---|---|
@@ -14,10 +13,7 @@
 //! | otherwise, and the archive's copy is whole by the same rules | needless |
 //! | otherwise | damaged: the file stays, and is reported |
 //!
-//! Invariants:
-//! - A1: a file is archived, or removed, only with proof from outside the file. The proof shows that the chain ends
-//!   where the chain ended when written, or that no entry behind the end counts.
-//! - An unreadable archive fails no open: the file stays.
+//! A1: the proof comes from outside the file. An unreadable archive fails no open: the file stays.
 //!
 //! Neighbours: `cleanup` asks, and archives; `file_chain` and `chain` read; the archive's list has every D (A3).
 
@@ -25,7 +21,6 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use super::chain::{check_origin, is_opened_next};
-use crate::DurabilityError;
 use crate::error::unless_missing;
 use crate::files::archive_list::in_folder;
 use crate::files::block::NotABlock;
@@ -34,6 +29,7 @@ use crate::files::manifest::generation::Generation;
 use crate::files::names::{ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder};
 use crate::store::archive::{Archive, whole_to};
 use crate::store::closed_files::ClosedFile;
+use crate::{DurabilityError, Result};
 
 const WHAT_TO_DO: &str = "the archive has no copy of it, and the database does not need it, so it stays until it is whole again, or until \
      you move it away, and then a restore names the epochs that are missing";
@@ -44,11 +40,9 @@ pub(super) enum UnlistedFile {
     Needless,
     /// The file is whole up to its chain's end, and is to be archived.
     Whole(ClosedFile),
-    /// The file stays. The error is the reason.
     Stays(DurabilityError),
 }
 
-/// Reason for the lack of a judgement.
 enum Unreadable {
     /// A file in the database's folders cannot be read. The error ends the open.
     Here(DurabilityError),
@@ -72,7 +66,7 @@ pub(super) struct UnlistedFiles<'r> {
 }
 
 impl UnlistedFiles<'_> {
-    pub(super) fn judge(&self, file: SegmentFile) -> Result<UnlistedFile, DurabilityError> {
+    pub(super) fn judge(&self, file: SegmentFile) -> Result<UnlistedFile> {
         assert!(self.files.contains(&file), "its neighbours are among them");
         let generation = match self.archive.listed_generation(file.name.generation) {
             Ok(Some(generation)) if file.name.logger < generation.logs => generation,
@@ -86,7 +80,6 @@ impl UnlistedFiles<'_> {
         }
     }
 
-    /// Judges a file of this generation, which `ARCHIVE` lists.
     fn look(&self, generation: &Generation, file: SegmentFile) -> Result<UnlistedFile, Unreadable> {
         let read = FileChain::read(self.disk, file, None);
         let read = read.and_then(|chain| check_origin(generation, &chain).map(|()| chain));
@@ -124,8 +117,7 @@ impl UnlistedFiles<'_> {
         opened.and_then(|opened| whole_to(opened, file)).map_err(Unreadable::Here)
     }
 
-    /// Reason to suspect that entries that count stood behind the end of this chain; `None` without suspicion. `to` is
-    /// the largest epoch of the file's entries, from the name of the closed file.
+    /// Reason to suspect that entries that count stood behind the end of this chain; `to` is the name's epoch.
     fn doubt(
         &self,
         generation: &Generation,
@@ -139,7 +131,7 @@ impl UnlistedFiles<'_> {
             return Ok(Some(format!("ARCHIVE does not say where generation {} ended", generation.number)));
         };
         if chain.opening.is_none() {
-            let is_behind = self.ends_before(generation, chain.file.name, durable)?;
+            let is_behind = self.ends_before(generation, chain.file.name)?;
             return Ok((!is_behind).then(|| "a file of its log was there, with its first block".to_owned()));
         }
         let next = SegmentName { number: number + 1, ..chain.file.name };
@@ -170,17 +162,13 @@ impl UnlistedFiles<'_> {
     }
 
     /// True if every entry of the log that counts stands in files before this file, here or in the archive.
-    fn ends_before(
-        &self,
-        generation: &Generation,
-        name: SegmentName,
-        durable: Epoch,
-    ) -> Result<bool, Unreadable> {
+    fn ends_before(&self, generation: &Generation, name: SegmentName) -> Result<bool, Unreadable> {
+        let durable = generation.durable.unwrap_or_default();
         assert!(durable.next() >= generation.first, "L4: a generation ends behind its beginning");
         let is_before = |other: &SegmentName| {
             (other.generation, other.logger) == (name.generation, name.logger) && other.number < name.number
         };
-        let reaches = |chain: Result<FileChain, DurabilityError>| match chain {
+        let reaches = |chain: Result<FileChain>| match chain {
             Ok(chain) => Ok(check_origin(generation, &chain).is_ok() && chain.mark >= durable),
             // A missing file is archived.
             Err(DurabilityError::Disk(error)) if !error.is_not_found() => Err(DurabilityError::Disk(error)),

@@ -7,8 +7,7 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 
 use super::install_generation::Recovered;
-use super::progress::{Phase, PhaseReport};
-use super::report::RecoveryReport;
+use super::report::{Phase, PhaseReport, RecoveryReport};
 use crate::control::recovery_time::{LogWork, MeasuredRecovery};
 
 /// Stopwatch for the phases of a recovery, one after the other.
@@ -64,9 +63,8 @@ fn now(clock: &Clock) -> Duration {
 }
 
 impl Recovered {
-    /// Records the measured times of the report, for the forecast of the next recovery. `applied_nanos` is the
-    /// approximate time of applying operations in this recovery, for a state that measures the time
-    /// ([`Walk::applied_nanos`](crate::Walk::applied_nanos)).
+    /// Records the measured times of the report, for the forecast of the next recovery. `applied_nanos` is the time of
+    /// applying operations, if measured ([`Walk::applied_nanos`](crate::Walk::applied_nanos)).
     pub fn learn(&mut self, applied_nanos: u64) {
         self.checkpoints.measured = measured_recovery(&self.report, applied_nanos);
     }

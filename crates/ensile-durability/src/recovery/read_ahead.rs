@@ -7,12 +7,11 @@
 use ensile_base::Tid;
 use ensile_disk::Disk;
 
-use crate::{DurabilityError, Entry};
+use crate::{DurabilityError, Entry, Result};
 
 /// Number of pieces prefetched before their turn.
 pub(super) const AHEAD: usize = 8;
 
-/// Buffers of one thread.
 #[derive(Debug, Default)]
 pub(super) struct ReadBuffers {
     bytes: Vec<u8>,
@@ -28,7 +27,7 @@ impl ReadBuffers {
         name: &str,
         offset: u64,
         bytes: u64,
-    ) -> Result<(&[u8], Vec<Entry<'_>>), DurabilityError> {
+    ) -> Result<(&[u8], Vec<Entry<'_>>)> {
         // The read overwrites old bytes, so the buffer is not zeroed.
         let bytes = bytes as usize;
         if self.bytes.len() < bytes {

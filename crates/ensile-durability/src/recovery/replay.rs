@@ -1,18 +1,17 @@
 //! Replay: any number of threads take pieces of the log, parse them, and hand the entries to the state (SiloR §5.2).
 //!
 //! Invariants:
-//! - L4: only entries of epochs up to their generation's D are replayed; the other entries are counted.
-//! - K1: entries that the checkpoint covers are not replayed. Of a key's put and delete, one may be removed and the
-//!   other still present.
-//! - L5: replay checks the payload of every block that counts, even if the chain's reader has checked the payload.
+//! - L4, K1: entries above their generation's D, and entries that the checkpoint covers, are counted and not replayed.
+//!   Of a key's put and delete, one may be removed and the other still present.
+//! - L5: the payload of every block that counts is checked, even if the chain's reader has checked the payload.
 //!
-//! Neighbours: `replay_state` asks for the pieces of a chain, and adds the counts; `replay_scheduler` has the order of
-//! pieces; `read_ahead` has the buffers; the engine's threads call `replay`.
+//! Neighbours: `replay_state` and `replay_scheduler` have the pieces; the engine's threads call `replay`.
 
-use ensile_base::{Epoch, Tid};
+use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use super::chain::Chain;
+use super::load::told_where;
 use super::read_ahead::{ReadBuffers, recycle_vec};
 use super::report::RecoveryReport;
 use crate::files::block::scan::ReadBlocks;
@@ -20,7 +19,7 @@ use crate::files::block::{BlockKind, Header, Salt, entries};
 use crate::files::log::file_chain::BlockRun;
 use crate::files::names::SegmentFile;
 use crate::recoverable::{EntryKind, NOT_TAKEN};
-use crate::{DurabilityError, Entry, Recoverable};
+use crate::{DurabilityError, Entry, Recoverable, Result};
 
 /// Epochs of a generation, with the limits of replay.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +40,6 @@ pub(super) struct LogPiece {
     pub(super) bytes: u64,
     /// Lower bound of the epochs of the replayed entries.
     pub(super) oldest: Epoch,
-    /// Largest epoch of the entries.
     pub(super) newest: Epoch,
     pub(super) kind: EntryKind,
     salt: Salt,
@@ -101,7 +99,7 @@ pub(super) fn replay(
     piece: &LogPiece,
     buffers: &mut ReadBuffers,
     target: &dyn Recoverable,
-) -> Result<Counts, DurabilityError> {
+) -> Result<Counts> {
     let file = piece.file.to_string();
     if piece.kind != target.entries() {
         return Err(DurabilityError::Unknown { file, offset: 0, detail: NOT_TAKEN });
@@ -130,12 +128,7 @@ pub(super) fn replay(
         counts.blocks += 1;
         let mut entries = recycle_vec(batch);
         parse(piece, header, payload, &mut entries, &mut counts).map_err(|detail| damaged(at, detail))?;
-        target.replay(&entries).map_err(|refused| DurabilityError::Replay {
-            file: file.as_str().into(),
-            offset: piece.offset + at as u64,
-            tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
-            detail: refused.detail.into(),
-        })?;
+        told_where(target.replay(&entries), &entries, &file, piece.offset + at as u64)?;
         counts.entries += entries.len() as u64;
         batch = recycle_vec(entries);
     }
@@ -146,8 +139,7 @@ pub(super) fn replay(
     Ok(counts)
 }
 
-/// Fills `batch` with the block's entries that count, and counts the other entries in `counts`. The error is the
-/// block's fault.
+/// Fills `batch` with the block's entries that count, and counts the others. The error is the block's fault.
 fn parse<'p>(
     piece: &LogPiece,
     header: &Header,

@@ -6,18 +6,13 @@
 //!                             -> once the state keeps   <- as long as it keeps little for entries
 //!                                much for older ones       that may yet come: older versions are skipped
 //! ```
-//! A thread without a piece to take waits for the turns of other threads. If a turn fails, or its thread panics, the
-//! whole replay fails: waiting threads return.
+//! A thread without a piece to take waits. If a turn fails, or its thread panics, the whole replay fails: waiting
+//! threads return. The *watermark*, the epoch below which every entry is replayed, is the smallest `oldest` of the
+//! pieces not yet replayed, both untaken pieces and pieces under way.
 //!
-//! The *watermark* is the epoch below which every entry of the log is replayed. The watermark equals the smallest
-//! `oldest` of the pieces not yet replayed, both untaken pieces and pieces under way.
-//!
-//! Invariants:
-//! - K1: every file of the checkpoint is loaded before a piece of the log is taken.
-//! - L8: a state hears that an epoch has passed only once every entry below that epoch is replayed, in every log.
-//! - L8: the newest piece is taken only while the state keeps less than [`REPLAY_WAITING_BYTES_MAX`] for older entries.
-//!   For operations the newest piece is never taken first, because an operation waits for all earlier operations.
-//! - A file or piece is taken once.
+//! Invariants: K1: every file is loaded before a piece is taken. L8: an epoch has passed once every entry below is
+//! replayed; the newest piece is taken only while the state keeps less than [`REPLAY_WAITING_BYTES_MAX`], and never of
+//! operations, because an operation waits for all earlier operations.
 //!
 //! Neighbours: `replay_state` has the lock, and carries turns out; the state reports the bytes that it keeps.
 
@@ -41,7 +36,6 @@ pub(super) enum Turn {
         ahead: Vec<usize>,
     },
     Wait,
-    /// Nothing is left.
     Ended,
     /// Nothing is left, and another thread's turn failed.
     Failed,
@@ -66,7 +60,6 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Turns of this many files, without pieces yet.
     pub(super) fn of_files(files: usize) -> Self {
         Self {
             files: 0..files,

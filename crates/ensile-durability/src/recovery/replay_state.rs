@@ -1,12 +1,9 @@
 //! Recovery under way: the facts read and decided, and the replay, shared by any number of threads.
 //!
-//! Invariants:
-//! - L4: `seen` is the largest epoch in the blocks, ignored and torn blocks included: the next generation begins above
-//!   `seen`.
-//! - K1, L8: `replay_scheduler` decides the order of loading, replaying, and reporting an epoch as passed.
+//! Invariants: L4: `seen` is the largest epoch in the blocks, ignored and torn blocks included. K1, L8:
+//! `replay_scheduler` decides the order of loading, replaying, and reporting an epoch as passed.
 //!
-//! Neighbours: `scan` or a repair fills the recovery; `replay_scheduler` decides a thread's next step, `load` and
-//! `replay` carry the step out; `install_generation` makes the decision durable.
+//! Neighbours: `scan` or a repair fills the recovery; `load` and `replay` carry a thread's step out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +16,10 @@ use super::chain::Chain;
 use super::durable_epoch::Verdict;
 use super::generation_plan::DecidedGeneration;
 use super::load::Load;
-use super::progress::{Phase, Progress};
 use super::read_ahead::ReadBuffers;
 use super::replay::{self, Bounds, Counts, LogPiece};
 use super::replay_scheduler::{Turn, Turns};
-use super::report::RecoveryReport;
+use super::report::{Phase, Progress, RecoveryReport};
 use crate::files::manifest::ManifestKeeper;
 use crate::files::manifest::generation::Generation;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
@@ -32,7 +28,7 @@ use crate::log::LogConfig;
 use crate::store::Locks;
 use crate::store::archive::Archive;
 use crate::store::ownership::check_entries;
-use crate::{DurabilityError, Recoverable};
+use crate::{Recoverable, Result};
 
 /// Facts that an open or a repair has read and decided.
 #[derive(Debug, Default)]
@@ -46,16 +42,13 @@ pub(super) struct Judged {
     pub(super) unlisted: Vec<SegmentFile>,
     /// Unlisted files that do not prove to be this database's: the files stay (I1).
     pub(super) not_removable: Vec<SegmentFile>,
-    /// Files of a backup. `older` is needed by older states only, and removed once the manifest has no older states.
-    /// `left` is the remainder of an unfinished run, and removed first (N21).
+    /// Files of a backup: `older` goes once the manifest has no older states; `left`, of an unfinished run, first.
     pub(super) older: Vec<SegmentFile>,
     pub(super) left: Vec<SegmentFile>,
-    /// Files that a repair gives up, removed once the manifest no longer lists the files, or lists the files as
-    /// discarded. Until then the files show the used epochs (L4).
+    /// Files that a repair gives up, removed after its manifest. Until then the files show the used epochs (L4).
     pub(super) given_up: Vec<SegmentFile>,
     /// Offsets at which a repair cuts files that stay, once the manifest is durable.
     pub(super) cuts: Vec<(SegmentFile, u64)>,
-    /// Largest epoch in the blocks.
     pub(super) seen: Epoch,
     /// Last E of the previous life, if that life was closed cleanly.
     pub(super) ended: Option<Epoch>,
@@ -76,7 +69,6 @@ pub struct Recovery {
     pub(super) archive: Option<Archive>,
     /// True if the manifest that was read lists the archive's folder.
     pub(super) is_archive_listed: bool,
-    /// Pieces of all logs and generations.
     pub(super) pieces: Vec<LogPiece>,
     bytes_total: u64,
     shared: Mutex<SharedReplay>,
@@ -96,7 +88,6 @@ struct SharedReplay {
 }
 
 impl Recovery {
-    /// Recovery of a checkpoint, without log pieces yet.
     pub(super) fn new(
         disk: Arc<dyn Disk>,
         keeper: ManifestKeeper,
@@ -167,8 +158,7 @@ impl Recovery {
         turns.order(&mut self.pieces);
     }
 
-    /// Next turn of the calling thread. `take` receives the bytes that the state keeps for older entries. Waits for
-    /// other threads while the answer is [`Turn::Wait`].
+    /// Next turn of the calling thread, which waits for others. `take` receives the bytes kept for older entries.
     fn take_turn(&self, target: &dyn Recoverable, take: fn(&mut Turns, u64) -> Turn) -> Turn {
         loop {
             // The state has its own locks, so the question comes before the lock.
@@ -182,16 +172,15 @@ impl Recovery {
     }
 
     /// Checks the manifest's kind of entries, even without an entry in the folder.
-    pub(super) fn check_entries(&self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+    pub(super) fn check_entries(&self, target: &dyn Recoverable) -> Result<()> {
         check_entries(&*self.disk, self.keeper.manifest(), target.entries())
     }
 
-    /// Loads one checkpoint file that no thread has taken. Returns false once all files are loaded, or if a load has
-    /// failed.
+    /// Loads one checkpoint file that no thread has taken. False once all files are loaded, or if a load has failed.
     ///
     /// # Errors
     /// As for [`Recovery::replay_step`].
-    pub fn load_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+    pub fn load_step(&self, target: &dyn Recoverable) -> Result<bool> {
         self.check_entries(target)?;
         match self.take_turn(target, |turns, _| turns.take_file()) {
             Turn::Load(file) => self.load_file(file, target),
@@ -204,9 +193,8 @@ impl Recovery {
     /// If no piece is left, waits for the pieces of other threads, and then returns `false`.
     ///
     /// # Errors
-    /// [`DurabilityError::OtherEntries`]; errors of `target`; or damage that arose after the scan. The recovery then
-    /// cannot be finished.
-    pub fn replay_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+    /// [`crate::DurabilityError::OtherEntries`]; errors of `target`; damage since the scan. The recovery ends.
+    pub fn replay_step(&self, target: &dyn Recoverable) -> Result<bool> {
         self.check_entries(target)?;
         match self.take_turn(target, Turns::take) {
             Turn::Load(file) => self.load_file(file, target),
@@ -224,16 +212,15 @@ impl Recovery {
     }
 
     /// Carries out the turn [`Turn::Load`]. Returns true: another turn may follow.
-    fn load_file(&self, file: usize, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+    fn load_file(&self, file: usize, target: &dyn Recoverable) -> Result<bool> {
         let turn = TurnUnderWay { recovery: self, is_done: false };
         self.load.load(file, &*self.disk, target)?;
         turn.end(|shared| shared.turns.record_load());
         Ok(true)
     }
 
-    /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true: a turn was carried
-    /// out.
-    fn replay_piece(&self, piece: &LogPiece, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+    /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true: go on.
+    fn replay_piece(&self, piece: &LogPiece, target: &dyn Recoverable) -> Result<bool> {
         let turn = TurnUnderWay { recovery: self, is_done: false };
         let mut buffers = self.buffers.lock().pop().unwrap_or_default();
         let counts = replay::replay(&*self.disk, piece, &mut buffers, target)?;

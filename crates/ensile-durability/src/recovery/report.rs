@@ -1,10 +1,11 @@
-//! Findings and work of a recovery, in figures.
+//! Findings and work of a recovery, in figures, and the progress of its phases.
 //!
 //! Neighbours: the parts of a recovery fill the report; the engine hands it to the application.
 
+use std::time::Duration;
+
 use ensile_base::Epoch;
 
-use super::progress::PhaseReport;
 use crate::files::manifest::shipping_target::RememberedStore;
 use crate::store::NameGiven;
 use crate::unproven_tail::NotProven;
@@ -49,33 +50,27 @@ pub struct RecoveryReport {
     pub entries: u64,
     /// Bytes of the replayed blocks.
     pub bytes: u64,
-    /// Number of replayed entries without an effect: operations of an application that marks lives, on objects that no
-    /// longer exist. The caller that drove the steps counts.
+    /// Number of replayed entries without an effect, on objects of marked lives that are gone. The caller counts.
     pub passed_over_entries: u64,
     /// Number of entries in the log that a checkpoint covers. Recovery does not replay covered entries (K1).
     pub covered_entries: u64,
     /// Number of whole entries that were not replayed, because their epochs never became durable.
     pub ignored_entries: u64,
-    /// Number of entries that only the mapped buffers of a process-safe life had, after the death of the process alone.
-    /// The entries count, as every logged entry of the life does.
+    /// Number of entries, all of which count, that only the mapped buffers of a dead process's life had.
     pub taken_entries: u64,
-    /// Results of a process-safe life that the folder cannot prove, with files, reason and remedy. An open [leaves
-    /// them out](NotProven::is_left_out) if the folder is a copy, or if the system was started or a file system mounted
-    /// again since.
+    /// Results of a process-safe life that the folder cannot prove, with files, reason and remedy. An open [leaves them
+    /// out](NotProven::is_left_out) in a copy, and after a new start of the system or a new mount of a file system.
     pub not_proven: Option<NotProven>,
     /// Folders of this process-safe life on file systems without a known mount. There, recovery cannot recognize a
     /// device that is lost and returns within one boot. Results of that life with epochs above D may be gone then.
     pub unknown_mounts: Vec<String>,
-    /// Name of the application for which a folder without a name was opened: the folder now has this name (I5). `None`
-    /// for a new folder. `Display` writes the message.
+    /// New name of a folder that was opened without a name (I5); `None` for a new folder. `Display` writes the message.
     pub name_given: Option<NameGiven>,
-    /// Shared store that the folder remembers. `None` if the database ships nowhere, or if this open stopped its
-    /// shipping. A fenced folder is open for reading only.
+    /// Shared store that the folder remembers, if the database ships. A fenced folder is open for reading only.
     pub shared_store: Option<RememberedStore>,
     /// Cut ends of logs.
     pub torn_tails: Vec<TornTail>,
-    /// Log files that the database does not need, but must keep, because the archive lacks the files and cannot take
-    /// them. Each text names the damaged file and the remedy.
+    /// Log files that the database only keeps for the archive, which cannot take them. Each text names file and remedy.
     pub not_archived: Vec<String>,
     /// Epochs above D that only some logs have marked. If a log lost entries of these epochs, the entries are gone. If
     /// a crash took the entries, no entry was acknowledged.
@@ -84,4 +79,113 @@ pub struct RecoveryReport {
     pub merged_generations: u64,
     /// Cost of each phase, as measured by the caller that drove the steps.
     pub phases: Vec<PhaseReport>,
+}
+
+/// Phase of a recovery. A phase begins when the previous phase has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Reads the manifest and the logs, and finds the durable epoch.
+    Scan,
+    /// Loads the installed checkpoint.
+    Load,
+    /// Replays the log.
+    Replay,
+    /// Makes the decision durable, and begins the next generation.
+    Finish,
+}
+
+impl Phase {
+    /// Name of the phase.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scan => "scan",
+            Self::Load => "load",
+            Self::Replay => "replay",
+            Self::Finish => "finish",
+        }
+    }
+}
+
+/// Progress of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Phase under way.
+    pub phase: Phase,
+    /// Bytes of files processed so far.
+    pub bytes_done: u64,
+    /// Bytes of files in the phase.
+    pub bytes_total: u64,
+    /// Time since the beginning of the phase.
+    pub elapsed: Duration,
+}
+
+impl Progress {
+    /// Rate so far, in bytes per second; 0 before any time has passed.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> f64 {
+        let seconds = self.elapsed.as_secs_f64();
+        if seconds > 0.0 { self.bytes_done as f64 / seconds } else { 0.0 }
+    }
+
+    /// Time left at this rate; `None` while the rate is 0.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        let rate = self.bytes_per_second();
+        let bytes = self.bytes_total.saturating_sub(self.bytes_done);
+        (rate > 0.0).then(|| Duration::from_secs_f64(bytes as f64 / rate))
+    }
+}
+
+/// Work of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseReport {
+    /// Phase of the report.
+    pub phase: Phase,
+    /// Time of the phase.
+    pub elapsed: Duration,
+    /// Number of threads.
+    pub threads: usize,
+    /// Bytes of files whose entries the phase applied.
+    pub bytes: u64,
+    /// Number of applied entries.
+    pub entries: u64,
+}
+
+impl PhaseReport {
+    /// Rate of one thread, in megabytes (10^6 bytes) of files per second.
+    #[must_use]
+    pub fn megabytes_per_second_and_thread(&self) -> f64 {
+        let seconds = self.elapsed.as_secs_f64() * self.threads as f64;
+        if seconds > 0.0 { self.bytes as f64 / 1e6 / seconds } else { 0.0 }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Phase, PhaseReport, Progress};
+
+    #[test]
+    fn what_is_left_follows_from_the_rate_so_far() {
+        let progress = |bytes_done, seconds| Progress {
+            phase: Phase::Replay,
+            bytes_done,
+            bytes_total: 400,
+            elapsed: Duration::from_secs(seconds),
+        };
+        assert_eq!(progress(100, 2).time_left(), Some(Duration::from_secs(6)));
+        assert_eq!(progress(400, 2).time_left(), Some(Duration::ZERO));
+        assert_eq!((progress(0, 2).time_left(), progress(100, 0).time_left()), (None, None));
+    }
+
+    #[test]
+    fn a_rate_is_each_threads_own() {
+        let elapsed = Duration::from_secs(5);
+        let report =
+            PhaseReport { phase: Phase::Load, elapsed, threads: 2, bytes: 2_000_000_000, entries: 7 };
+        assert!((report.megabytes_per_second_and_thread() - 200.0).abs() < 1e-9);
+    }
 }

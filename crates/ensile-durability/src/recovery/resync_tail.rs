@@ -1,27 +1,20 @@
-//! Second write of the bytes that recovery decided to be durable, but that may be only in the system's cache.
+//! Second write of the durable bytes that, after a failed sync or a process's death, may be only in the system's cache.
 //!
-//! After a failed sync, or after the death of the process alone, bytes can be readable without being on the medium.
-//! Recovery serves results from these bytes, so the bytes must survive the next power loss too.
-//!
-//! Invariants:
-//! - Only bytes that are, at that moment, a whole block of the log are written back.
-//! - A failed attempt can be repeated: every byte is written again before the next sync.
+//! Only bytes that are now a whole block of the log are written back, and every byte again after a failed attempt.
 //!
 //! Neighbours: `install_generation`, `mapped_tail` and `examination` call; `chain` knows the synced offset.
 
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::chain::Chain;
-use crate::DurabilityError;
 use crate::files::block::scan::Scanner;
+use crate::{DurabilityError, Result};
 
 /// Approximate largest number of bytes written together.
 const WRITE_BYTES: usize = 1 << 20;
-/// Bytes written at once on a full copy-on-write disk. The disk has room for so few bytes, and a sync frees the
-/// overwritten bytes.
+/// Bytes written at once on a full copy-on-write disk, which has room for few. A sync frees the overwritten bytes.
 const TIGHT_BYTES: usize = 16 << 10;
 
-/// Amount written before a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtOnce {
     File,
@@ -29,9 +22,8 @@ pub(super) enum AtOnce {
     Little,
 }
 
-/// Writes again, and syncs, the blocks that no later block of the chain shows to be on stable storage. The caller does
-/// this before it serves or reports an entry of these blocks.
-pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, at_once: AtOnce) -> Result<(), DurabilityError> {
+/// Writes again, and syncs, the blocks that no later block shows to be synced, before an entry of them is served.
+pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, at_once: AtOnce) -> Result<()> {
     for link in chain.links.iter().filter(|link| link.synced_to < link.end) {
         let name = link.file.to_string();
         let file = disk.open(&name)?;

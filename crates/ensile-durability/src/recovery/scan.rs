@@ -4,8 +4,7 @@
 //! - I1, I3, I5: the folders are locked, and proved to be this database's, before anything is read.
 //! - B4, B5: entries that a process-safe life of this boot left above D are made durable first.
 //!
-//! Neighbours: the store opens the folders, `file_chain` reads files on any thread, `validation` judges; then
-//! `Recovery` replays.
+//! Neighbours: the store opens the folders, `file_chain` reads files on any thread, `validation` judges.
 
 use std::sync::Arc;
 
@@ -15,11 +14,11 @@ use ensile_disk::Disk;
 
 use super::chain::Chain;
 use super::durable_epoch::{self, Verdict};
+use super::install_generation::Recovered;
 use super::log_files::{Files, with_next};
 use super::mapped_tail::{self, EntriesToTake, JudgedLife};
 use super::replay_state::{Judged, Recovery};
 use super::validation::{self, FirstEnds, Inventory};
-use crate::DurabilityError;
 use crate::files::hint::Hint;
 use crate::files::log::file_chain::FileChain;
 use crate::files::manifest::ManifestKeeper;
@@ -31,12 +30,13 @@ use crate::store::archive::{self, Archive};
 use crate::store::claim::{Wanted, claim};
 use crate::store::open::{Store, WantedStore};
 use crate::store::{Archiving, Locks};
+use crate::{DurabilityError, Recoverable, Result};
 
 /// Reason that a judgement of an open returns a value if the judgement ends without an error.
 const NOTHING_FOUND: &str = "the first finding has ended the open";
 
 /// Claims the archive's folder for this database, if the settings ask for an archive.
-fn claim_archive(keeper: &mut ManifestKeeper, config: &LogConfig) -> Result<Locks, DurabilityError> {
+fn claim_archive(keeper: &mut ManifestKeeper, config: &LogConfig) -> Result<Locks> {
     if let Archiving::To(folder) = &config.archiving {
         archive::check_new(&**keeper.disk(), keeper.manifest(), folder)?;
         let links = std::slice::from_ref(folder);
@@ -74,7 +74,7 @@ impl LogScan {
     /// unusable log folders; [`DurabilityError::Copied`], [`DurabilityError::OtherApplication`],
     /// [`DurabilityError::OtherType`], [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and
     /// [`DurabilityError::NotADatabase`] before anything is changed.
-    pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
+    pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self> {
         config.check()?;
         config.boot(&*disk)?;
         let wanted = WantedStore {
@@ -113,7 +113,7 @@ impl LogScan {
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`], or errors of the disk. The scan then cannot be finished.
-    pub fn step(&self) -> Result<bool, DurabilityError> {
+    pub fn step(&self) -> Result<bool> {
         // Relaxed: hands out numbers; the files behind the numbers were there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
         let Some(&(file, next)) = self.files.get(taken) else { return Ok(false) };
@@ -130,7 +130,7 @@ impl LogScan {
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
-    pub fn finish(self) -> Result<Recovery, DurabilityError> {
+    pub fn finish(self) -> Result<Recovery> {
         let Self { mut recovery, hint, listed, read, .. } = self;
         let generations = recovery.keeper.manifest().generations.clone();
         let Some(read) = read.into_inner().into_iter().collect::<Option<Vec<_>>>() else {
@@ -166,6 +166,16 @@ impl LogScan {
 }
 
 impl Recovery {
+    /// Runs the whole scan on the calling thread: see [`LogScan`].
+    ///
+    /// # Errors
+    /// As for [`LogScan`]'s parts.
+    pub fn open(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self> {
+        let scan = LogScan::begin(disk, config)?;
+        while scan.step()? {}
+        scan.finish()
+    }
+
     /// Judges a generation by the files of its logs. If a process-safe life of this boot left the generation, recovery
     /// first takes the entries that the process had given to the system, and then judges the logs again (B4, B5).
     fn judge_and_take(
@@ -173,7 +183,7 @@ impl Recovery {
         generation: &Generation,
         logs: Vec<Vec<FileChain>>,
         hint: Option<&Hint>,
-    ) -> Result<(Vec<Chain>, Verdict), DurabilityError> {
+    ) -> Result<(Vec<Chain>, Verdict)> {
         let disk = Arc::clone(&self.disk);
         let left = mapped_tail::find(&*disk, self.keeper.manifest(), generation)?;
         let Some(buffers) = left.buffers(&*disk, generation)? else {
@@ -192,7 +202,7 @@ impl Recovery {
         self.report.taken_entries = missing.entries();
         missing.write(&*disk, &chains)?;
         let grown = chains.iter().zip(logs);
-        let logs = grown.map(|(chain, files)| mapped_tail::read_again(&*disk, chain, files));
+        let logs = grown.map(|(chain, files)| mapped_tail::reread(&*disk, chain, files));
         let (chains, verdict) = self.judge(generation, logs.collect::<Result<_, _>>()?, hint)?;
         assert_eq!(verdict.durable, high, "B5: D covers all that counts");
         Ok((chains, verdict))
@@ -204,7 +214,7 @@ impl Recovery {
         generation: &Generation,
         logs: Vec<Vec<FileChain>>,
         hint: Option<&Hint>,
-    ) -> Result<(Vec<Chain>, Verdict), DurabilityError> {
+    ) -> Result<(Vec<Chain>, Verdict)> {
         let (low, mut chains) = (self.load.low(), Vec::new());
         for files in logs {
             chains.extend(validation::log(&*self.disk, generation, files, low, &mut FirstEnds)?);
@@ -213,4 +223,14 @@ impl Recovery {
         let verdict = validation::generation(generation, &chains, hint, checkpoint, &mut FirstEnds)?;
         Ok((chains, verdict.expect(NOTHING_FOUND)))
     }
+}
+
+/// Recovers on the calling thread alone: scan, replay into `target`, and finish.
+///
+/// # Errors
+/// As [`Recovery::open`], [`Recovery::replay_step`] and [`Recovery::finish`].
+pub fn recover(disk: Arc<dyn Disk>, config: LogConfig, target: &dyn Recoverable) -> Result<Recovered> {
+    let recovery = Recovery::open(disk, config)?;
+    while recovery.replay_step(target)? {}
+    recovery.finish(target)
 }

@@ -1,12 +1,10 @@
 //! Entries of several logs in the order of their TIDs, in the memory of a few epochs.
 //!
-//! A log is nearly in TID order: the entries of one worker are, and the buffers of workers follow each other within an
-//! epoch or two (E2, L1). The headers give the smallest epoch of a piece, and so the smallest epoch of the log's
+//! A log is nearly in TID order (E2, L1). The headers give the smallest epoch of a piece, and so of the log's
 //! remainder. Entries below the remainders of all logs are complete; only the other entries are held. The log whose
 //! remainder begins with the smallest epoch is read next, so memory holds no more than the order of the files requires.
 //!
-//! Neighbours: `examination` or a recovery found the folder whole and kept the pieces; `merge` rewrites the entries of
-//! a recovery; `replay` reads and parses the pieces.
+//! Neighbours: `examination` and `merge` call for the pieces of a whole folder; `replay` reads and parses the pieces.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -17,7 +15,7 @@ use ensile_disk::Disk;
 
 use super::read_ahead::ReadBuffers;
 use super::replay::{self, LogPiece};
-use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
+use crate::{Entry, EntryKind, Recoverable, Refused, Result};
 
 /// Remaining pieces of a log, the next piece last. The epoch beside a piece is the smallest epoch from that piece on.
 struct LogRemainder(Vec<(Epoch, LogPiece)>);
@@ -39,10 +37,11 @@ impl LogRemainder {
     }
 }
 
+/// Visitor of entries; a break ends the visit.
+type VisitEntry<'v> = dyn FnMut(Entry<'_>) -> ControlFlow<()> + 'v;
 /// Bodies by TID and reading order. Transactions without a common record may share a TID.
 type Bodies = BTreeMap<(Tid, u64), Box<[u8]>>;
 
-/// Entries read but not yet shown.
 struct HeldEntries {
     kind: EntryKind,
     bodies: Mutex<Bodies>,
@@ -71,11 +70,7 @@ impl Recoverable for HeldEntries {
 
 impl HeldEntries {
     /// Shows and forgets all entries of epochs below `end`.
-    fn show_below(
-        &mut self,
-        end: Epoch,
-        visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    fn show_below(&mut self, end: Epoch, visit: &mut VisitEntry<'_>) -> ControlFlow<()> {
         let held = self.bodies.get_mut();
         while let Some(first) = held.first_entry()
             && first.key().0.epoch() < end
@@ -88,11 +83,7 @@ impl HeldEntries {
 }
 
 /// Shows the entries of these logs, all of one kind, until `visit` breaks.
-pub(super) fn visit(
-    disk: &dyn Disk,
-    logs: Vec<Vec<LogPiece>>,
-    visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
-) -> Result<(), DurabilityError> {
+pub(super) fn visit(disk: &dyn Disk, logs: Vec<Vec<LogPiece>>, visit: &mut VisitEntry<'_>) -> Result<()> {
     let Some(kind) = logs.iter().flatten().map(|piece| piece.kind).next() else { return Ok(()) };
     let mut remainders: Vec<LogRemainder> = logs.into_iter().map(LogRemainder::from_pieces).collect();
     let mut complete = Epoch::ZERO;

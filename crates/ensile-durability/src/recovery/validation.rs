@@ -1,14 +1,9 @@
-//! Judgement of a folder, shared by open, examination and repair. The three differ in the treatment of findings.
+//! Judgement of a folder, shared by open, examination and repair. The three differ in the treatment of findings: an
+//! open ends with the first finding, an examination notes the finding and continues, in the same order.
 //!
 //! The order is: the hint's owner ([`hint`]); the folders, the names and the checkpoint's files ([`Inventory::take`]);
 //! each log file alone (`FileChain::read`, on any thread); each log, put together from its files ([`log`]); each
 //! generation ([`generation`]); the reserved epochs ([`check_reserved_epochs`]); the payloads (`load`, `replay`).
-//!
-//! Invariants:
-//! - An open ends with the first finding. An examination notes the finding and continues, in the same order. So if an
-//!   open ends with a finding, an examination has the same finding; if an examination has no finding, an open has no
-//!   finding.
-//! - A repair judges the planned folder with the same verdict, and the repaired folder with an examination.
 //!
 //! Neighbours: `recovery` and `examination` call; `log_files`, `chain`, `durable_epoch`, `load` judge the parts.
 
@@ -19,7 +14,6 @@ use super::chain::{self, Chain};
 use super::durable_epoch::{self, Verdict};
 use super::load::Load;
 use super::log_files::{self, Files, FoundFiles};
-use crate::DurabilityError;
 use crate::checkpoint::orphans;
 use crate::files::hint::Hint;
 use crate::files::log::file_chain::FileChain;
@@ -27,13 +21,14 @@ use crate::files::manifest::Manifest;
 use crate::files::manifest::generation::Generation;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{HINT, MANIFEST, SegmentFile};
+use crate::{DurabilityError, Result};
 
 pub(super) trait Findings {
     /// Takes a finding; an error ends the judgement.
-    fn record_finding(&mut self, finding: DurabilityError) -> Result<(), DurabilityError>;
+    fn record_finding(&mut self, finding: DurabilityError) -> Result<()>;
 
     /// The value; `None` for an error, which is recorded as a finding.
-    fn note<T>(&mut self, result: Result<T, DurabilityError>) -> Result<Option<T>, DurabilityError> {
+    fn note<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
             Err(finding) => self.record_finding(finding).map(|()| None),
@@ -46,12 +41,11 @@ pub(super) trait Findings {
 pub(super) struct FirstEnds;
 
 impl Findings for FirstEnds {
-    fn record_finding(&mut self, finding: DurabilityError) -> Result<(), DurabilityError> {
+    fn record_finding(&mut self, finding: DurabilityError) -> Result<()> {
         Err(finding)
     }
 }
 
-/// Files of a folder, by names.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
     pub(super) listed: Files,
@@ -73,7 +67,7 @@ impl Inventory {
         disk: &dyn Disk,
         manifest: &Manifest,
         findings: &mut impl Findings,
-    ) -> Result<Option<Self>, DurabilityError> {
+    ) -> Result<Option<Self>> {
         let Manifest { checkpoint, generations, .. } = manifest;
         let found = log_files::find(disk, manifest);
         let Some(found) = findings.note(found)? else { return Ok(None) };
@@ -98,27 +92,25 @@ impl Inventory {
     }
 }
 
-/// Hint of the folder, if usable. A hint of another database is a finding and is ignored (I1): an open would
-/// overwrite that hint.
+/// Hint of the folder, if usable. Another database's hint is a finding (I1): an open would overwrite that hint.
 pub(super) fn hint(
     disk: &dyn Disk,
     manifest: &Manifest,
     findings: &mut impl Findings,
-) -> Result<Option<Hint>, DurabilityError> {
+) -> Result<Option<Hint>> {
     let read = Hint::read(disk).map_err(DurabilityError::from);
     let Some(hint) = findings.note(read)?.flatten() else { return Ok(None) };
     let ours = manifest.check_ours(HINT, hint.database);
     Ok(findings.note(ours)?.map(|()| hint))
 }
 
-/// Checks that every shown epoch was reserved (L6). A manifest below a shown epoch is an older manifest, put back.
-/// `seen` is the largest epoch in the blocks.
+/// Checks that every shown epoch was reserved (L6): otherwise an older manifest was put back. `seen` is of the blocks.
 pub(super) fn check_reserved_epochs(
     manifest: &Manifest,
     hint: Option<&Hint>,
     seen: Epoch,
     findings: &mut impl Findings,
-) -> Result<(), DurabilityError> {
+) -> Result<()> {
     let Some(open) = manifest.generations.last() else { return Ok(()) };
     let hint = hint.filter(|hint| hint.belongs_to(open));
     let hinted = hint.map_or(Epoch::ZERO, |hint| hint.durable.max(hint.ended.unwrap_or_default()));
@@ -140,7 +132,7 @@ pub(super) fn log(
     files: Vec<FileChain>,
     covered: Epoch,
     findings: &mut impl Findings,
-) -> Result<Option<Chain>, DurabilityError> {
+) -> Result<Option<Chain>> {
     assert!(files.iter().all(|file| file.file.name.generation == generation.number), "of this generation");
     for file in &files {
         if findings.note(chain::check_origin(generation, file))?.is_none() {
@@ -157,7 +149,7 @@ pub(super) fn generation(
     hint: Option<&Hint>,
     checkpoint: Option<&InstalledCheckpoint>,
     findings: &mut impl Findings,
-) -> Result<Option<Verdict>, DurabilityError> {
+) -> Result<Option<Verdict>> {
     assert_eq!(chains.len(), generation.logs as usize, "L5: D is the minimum over all logs");
     let hint = hint.filter(|hint| hint.belongs_to(generation));
     let own = checkpoint.and_then(|checkpoint| checkpoint.written_in(generation.number));

@@ -1,7 +1,4 @@
-//! Makes a copied, restored or moved folder a database of its own (I1).
-//!
-//! The database gets a new identity, with the old identity as parent. The manifest and the marks name each other, so
-//! the order of the changes is:
+//! Makes a copied, restored or moved folder a database of its own (I1), with a new identity and the old one as parent.
 //!
 //! | step | a crash after the step leaves |
 //! |---|---|
@@ -9,17 +6,13 @@
 //! | replace the manifest, with the new identity and numbers | the adopted database: the next open places the marks |
 //! | rename each `FOLDER.new` | the adopted database |
 //!
-//! An adoption does not change the log files, the checkpoint files and the hint. The files keep the identity of their
-//! writer, and the manifest lists the writer for each generation and checkpoint.
+//! Log, checkpoint and hint files keep the identity of their writer, which the manifest lists.
 //!
 //! Invariants:
-//! - I1: an adoption refuses a folder that may belong to the original. A linked folder belongs to the original if the
-//!   folder has the number in the manifest, and the main folder has another number.
-//! - B4: an adoption first takes the entries of a process-safe life into the logs, as an open would. The adoption
-//!   reports the lost entries before a change of any other file. The same locks protect both steps.
+//! - I1: a linked folder with the manifest's number, under a main folder with another, is the original's: refused.
+//! - B4: an adoption first takes, under the same locks, the entries of a process-safe life, and reports the lost ones.
 //!
-//! Neighbours: `ensile adopt` calls, through `recovery::examination`; its `adoption_report` finds lost entries;
-//! `ownership` compares marks and manifest.
+//! Neighbours: `recovery::examination::adoption_report` calls; `ownership` compares marks and manifest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,13 +22,13 @@ use ensile_disk::{Disk, FolderId};
 use super::locks::LockMode;
 use super::open::lock_main;
 use super::ownership;
-use super::unlocked_disk_guard::Watched;
-use crate::DurabilityError;
+use super::unlocked_disk_guard::guard_disk;
 use crate::files::manifest::{Manifest, ManifestKeeper};
 use crate::files::mark::Mark;
 use crate::files::names::MAIN;
 use crate::identity::Identity;
 use crate::unproven_tail::NotProven;
+use crate::{DurabilityError, Result};
 
 /// Result of an adoption.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +38,7 @@ pub struct Adopted {
     pub database: String,
     /// Identity of the copied database, 32 hex digits.
     pub parent: String,
-    /// Entries of a process-safe life that the caller agreed to lose. If [`NotProven::is_taken`], entries that the
-    /// adoption took without proof.
+    /// Entries of a process-safe life that the caller agreed to lose, or that were taken ([`NotProven::is_taken`]).
     pub not_proven: Option<NotProven>,
     /// Number of entries that the adoption moved from mapped buffers of this boot into the logs.
     pub taken_entries: u64,
@@ -61,14 +53,11 @@ pub(crate) struct LeftToAdopt {
 }
 
 /// Makes the database in this folder a database of its own. The archive stays with the original. `take` first takes the
-/// entries of a process-safe life, and reports the entries that the adoption gives up.
-///
-/// # Errors
-/// Errors of `take` and of [`crate::adopt`]. After an error of `take`, no other file has changed.
+/// entries of a process-safe life, and reports the lost ones; after its error, no other file has changed.
 pub(crate) fn adopt(
     disk: &Arc<dyn Disk>,
-    take: impl FnOnce(&Arc<dyn Disk>, &Manifest) -> Result<LeftToAdopt, DurabilityError>,
-) -> Result<Adopted, DurabilityError> {
+    take: impl FnOnce(&Arc<dyn Disk>, &Manifest) -> Result<LeftToAdopt>,
+) -> Result<Adopted> {
     let mut locks = lock_main(&**disk, LockMode::Exclusive)?;
     let mut before = ownership::expect_manifest(&**disk)?;
     before.check_no_copy(&**disk)?;
@@ -79,7 +68,7 @@ pub(crate) fn adopt(
     if !locks.has_file() {
         locks.add_file(&**disk)?;
     }
-    let disk = &Watched::wrap_unlocked(Arc::clone(disk), &locks)?;
+    let disk = &guard_disk(disk, &locks)?;
     found.keys().filter(|name| *name != MAIN).try_for_each(|name| locks.add_folder(&**disk, name))?;
     let folders = folders_of(&**disk, &before)?;
     let LeftToAdopt { not_proven, taken_entries } = take(disk, &before)?;
@@ -103,9 +92,8 @@ pub(crate) fn adopt(
     Ok(Adopted { database, parent, not_proven, taken_entries })
 }
 
-/// Checks each folder of the database, and returns the current inode and birth time of each, by name. A missing folder
-/// that the manifest does not need is omitted.
-fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, FolderId>, DurabilityError> {
+/// Current inode and birth time of each checked folder, by name, without missing folders that are not needed.
+fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, FolderId>> {
     let main = disk.folder_id("")?;
     let is_elsewhere = !ownership::is_same(main, manifest.main());
     let mut there = Vec::new();
@@ -150,7 +138,7 @@ fn is_known(manifest: &Manifest, mark: &Mark, name: &str) -> bool {
 }
 
 /// Refuses hard links, because a hard link shares bytes with the original.
-fn check_not_hard_linked(disk: &dyn Disk, folder: &str) -> Result<(), DurabilityError> {
+fn check_not_hard_linked(disk: &dyn Disk, folder: &str) -> Result<()> {
     let folders = disk.list_folders(folder)?;
     for file in disk.list(folder)?.iter().filter(|file| !folders.contains(file)) {
         let name = if folder.is_empty() { file.clone() } else { format!("{folder}/{file}") };

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use ensile_disk::Disk;
 
 use super::locks::LockMode;
-use super::open::{guard_disk, lock_existing};
+use super::open::lock_existing;
 use super::ownership::{check_entries, expect_manifest};
+use super::unlocked_disk_guard::guard_disk;
 use crate::files::manifest::application::ApplicationName;
 use crate::files::manifest::{Making, Manifest, ManifestKeeper};
-use crate::{DurabilityError, EntryKind};
+use crate::{DurabilityError, EntryKind, Result};
 
 /// Outcome of a change of name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +27,7 @@ pub struct Renamed {
     pub is_to_be_shipped: bool,
 }
 
-/// Gives a folder a new application name, or removes the name if `name` is `None`. The folder must have entries of the
-/// kind `entries`, and no process may have the folder open.
+/// Gives a folder with entries of the kind `entries` a new application name, or none. No process may have it open.
 ///
 /// # Errors
 /// [`DurabilityError::InUse`]; [`DurabilityError::NoDatabase`]; [`DurabilityError::OtherEntries`]; the errors of an
@@ -36,7 +36,7 @@ pub fn rename_application(
     disk: &Arc<dyn Disk>,
     entries: EntryKind,
     name: Option<ApplicationName>,
-) -> Result<Renamed, DurabilityError> {
+) -> Result<Renamed> {
     let locks = lock_existing(&**disk, LockMode::Exclusive, &mut Err)?;
     let manifest = expect_manifest(&**disk)?;
     check_entries(&**disk, &manifest, entries)?;

@@ -1,5 +1,4 @@
-//! Archive of an open database. Closed log files are copied to the archive before their removal
-//! (`docs/internals/protocols/backups.md`, section 2).
+//! Archive of an open database: closed log files are copied before their removal (`protocols/backups.md`, section 2).
 //!
 //! ```text
 //! archive -> a folder on another device      FOLDER                   the mark: its owner (I1)
@@ -8,28 +7,22 @@
 //!                                            log0/log-3-1.new         a file that is being copied
 //! ```
 //! Invariants:
-//! - A1: A log file is removed only after its copy is whole and synced, together with the name of the copy and the
-//!   names of the folders above. Before the copy gets its name, the database reads the copy again: a damaged file is
-//!   not archived.
-//! - A3: `ARCHIVE` lists a generation before a file of the generation is copied. A generation with entries leaves the
-//!   manifest only after `ARCHIVE` has the end of the generation.
-//! - A2: If `ARCHIVE` has fewer ended generations than the manifest remembers, the archive was put back to an older
-//!   state. Then nothing is archived, and no log file is removed.
-//! - I1: The folder has this database's mark. The manifest lists the folder from the open that begins the archive.
+//! - A1: before a copy gets its name, the database reads the copy again: a damaged file is not archived.
+//! - A2: if `ARCHIVE` has fewer ended generations than the manifest remembers, nothing is archived or removed.
+//! - A3: `ARCHIVE` lists a generation before a file of the generation is copied.
 //! - A failure of the archive stops no other work: the log files stay, and a later call tries again.
 //!
-//! Neighbours: `recovery`, `log::archival` and `closed_files` call this module. `list` has the text of `ARCHIVE`.
-//! `seal` has the line by which the manifest remembers the archive. `recovery::archive` reads the archive for a
-//! restore.
+//! Neighbours: `recovery`, `log::archival` and `closed_files` call. `archive_list` has the text of `ARCHIVE`,
+//! `archive_seal` the line of the manifest. `recovery::archive` reads the archive for a restore.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use ensile_base::sync::Mutex;
-use ensile_disk::{Disk, DiskFile, FolderKind};
+use ensile_disk::{Disk, DiskError, DiskFile, FolderKind};
 
-use super::closed_file::ClosedFile;
-use crate::DurabilityError;
+use super::closed_files::ClosedFile;
 use crate::counter::Counter;
 use crate::error::unless_missing;
 use crate::files::archive_list::{ArchiveList, in_folder};
@@ -40,6 +33,7 @@ use crate::files::manifest::archive_seal::ArchiveSeal;
 use crate::files::manifest::generation::Generation;
 use crate::files::names::{ARCHIVE, ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder, logger_of};
 use crate::identity::Identity;
+use crate::{DurabilityError, Result};
 
 /// Bytes of a read and a write during a copy.
 const COPY_BYTES: usize = 1 << 20;
@@ -74,7 +68,6 @@ impl From<&str> for Archiving {
     }
 }
 
-/// The archive of an open database.
 #[derive(Debug)]
 pub(crate) struct Archive {
     disk: Arc<dyn Disk>,
@@ -83,8 +76,7 @@ pub(crate) struct Archive {
     remembered: Option<ArchiveSeal>,
     /// State of the archive. The lock is held while files of the archive are written.
     state: Mutex<ArchiveState>,
-    /// Error of the last write of the list, and error of the last copy; `None` after a success. The value is whole at
-    /// every point.
+    /// Error of the last write of the list, and of the last copy; `None` after a success. The value is always whole.
     list_error: Mutex<Option<Arc<str>>>,
     file_error: Mutex<Option<Arc<str>>>,
     /// First damaged file of the last open that the archive lacks, and the number of further damaged files.
@@ -121,8 +113,7 @@ impl Archive {
         }
     }
 
-    /// Error of the last write, or the first damaged file that the archive lacks. `None` if the last writes succeeded,
-    /// and no file is lacking.
+    /// Error of the last write, or the first damaged file that the archive lacks.
     pub(crate) fn last_error(&self) -> Option<Arc<str>> {
         let of_list = self.list_error.lock().clone();
         let of_files = of_list.or_else(|| self.file_error.lock().clone());
@@ -138,23 +129,15 @@ impl Archive {
         *self.lacking.lock() = files.first().map(|first| format!("{first}{more}").into());
     }
 
-    /// Generation of this number, as `ARCHIVE` lists it; `None` if `ARCHIVE` does not list the generation, or does not
-    /// exist. A recovery asks for a log file without a listed generation.
-    ///
-    /// # Errors
-    /// `ARCHIVE` cannot be read, or belongs to a different database.
-    pub(crate) fn listed_generation(&self, generation: u64) -> Result<Option<Generation>, DurabilityError> {
+    /// Generation of this number, if `ARCHIVE` exists and lists it. A recovery asks for an unlisted log file.
+    pub(crate) fn listed_generation(&self, generation: u64) -> Result<Option<Generation>> {
         let list = self.read(&mut self.state.lock())?;
         let generations = list.into_iter().flat_map(|list| list.generations);
         Ok(generations.into_iter().find(|listed| listed.number == generation))
     }
 
     /// Records the error, or the success, of an attempt in `errors` and in the figures, and returns the outcome.
-    fn outcome<T>(
-        &self,
-        errors: &Mutex<Option<Arc<str>>>,
-        outcome: Result<T, DurabilityError>,
-    ) -> Result<T, DurabilityError> {
+    fn outcome<T>(&self, errors: &Mutex<Option<Arc<str>>>, outcome: Result<T>) -> Result<T> {
         let error = outcome.as_ref().err().map(|error| error.to_string().into());
         self.failures.add(u64::from(error.is_some()));
         *errors.lock() = error;
@@ -162,10 +145,7 @@ impl Archive {
     }
 
     /// Writes the generations of this manifest to `ARCHIVE` (A3). Begins `ARCHIVE` if it is missing.
-    ///
-    /// # Errors
-    /// `ARCHIVE` cannot be written, or belongs to a different database.
-    pub(crate) fn note(&self, manifest: &Manifest) -> Result<(), DurabilityError> {
+    pub(crate) fn note(&self, manifest: &Manifest) -> Result<()> {
         let newest = manifest.generations.last().map_or(0, |newest| newest.number);
         let mut state = self.state.lock();
         if state.noted >= newest && state.list.is_some() {
@@ -180,15 +160,12 @@ impl Archive {
 
     /// Writes generations to `ARCHIVE` as [`Archive::note`] does. A recovery calls with the ended generations, before
     /// the manifest has them. `is_empty` is true for the number of a generation without entries.
-    ///
-    /// # Errors
-    /// As [`Archive::note`].
     pub(crate) fn note_decided(
         &self,
         manifest: &Manifest,
         decided: &[Generation],
         is_empty: impl Fn(u64) -> bool,
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         let mut state = self.state.lock();
         let noted = self.note_generations(&mut state, manifest, decided, &is_empty);
         self.outcome(&self.list_error, noted)
@@ -205,7 +182,7 @@ impl Archive {
         manifest: &Manifest,
         generations: &[Generation],
         is_empty: &dyn Fn(u64) -> bool,
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         let before = self.read(state)?;
         let begun = || {
             let covered = manifest.checkpoint.as_ref().map(|checkpoint| checkpoint.redo_epoch().previous());
@@ -226,7 +203,7 @@ impl Archive {
     }
 
     /// Content of `ARCHIVE`, read once; `None` if `ARCHIVE` is not begun. Checks owner and seal (A2).
-    fn read(&self, state: &mut ArchiveState) -> Result<Option<ArchiveList>, DurabilityError> {
+    fn read(&self, state: &mut ArchiveState) -> Result<Option<ArchiveList>> {
         if state.list.is_some() {
             return Ok(state.list.clone());
         }
@@ -256,7 +233,7 @@ impl Archive {
         Ok(list)
     }
 
-    fn has_files(&self) -> Result<bool, DurabilityError> {
+    fn has_files(&self) -> Result<bool> {
         for folder in self.disk.list_folders(ARCHIVE_FOLDER)? {
             if logger_of(&folder).is_some()
                 && !self.disk.list(&in_folder(ARCHIVE_FOLDER, &folder))?.is_empty()
@@ -267,12 +244,9 @@ impl Archive {
         Ok(false)
     }
 
-    /// Copies a closed file to the archive. True if the file was copied now. False if the archive has a copy, or does
-    /// not list the generation of the file: an unlisted generation has no entry that the archive lacks.
-    ///
-    /// # Errors
-    /// Reason why the file is not archived. The file must stay.
-    pub(crate) fn archive_file(&self, closed: &ClosedFile) -> Result<bool, DurabilityError> {
+    /// Copies a closed file to the archive, unless the archive has a copy, or does not list the generation of the file:
+    /// an unlisted generation has no entry that the archive lacks. True if the file was copied now.
+    pub(crate) fn archive_file(&self, closed: &ClosedFile) -> Result<bool> {
         let mut state = self.state.lock();
         let copied = self.copy_if_listed(&mut state, closed);
         let is_copied = self.outcome(&self.file_error, copied)?;
@@ -283,7 +257,7 @@ impl Archive {
         Ok(is_copied)
     }
 
-    fn copy_if_listed(&self, state: &mut ArchiveState, closed: &ClosedFile) -> Result<bool, DurabilityError> {
+    fn copy_if_listed(&self, state: &mut ArchiveState, closed: &ClosedFile) -> Result<bool> {
         let SegmentName { generation, logger, .. } = closed.file.name;
         let Some(list) = self.read(state)? else {
             return Err(DurabilityError::config("the archive is not begun"));
@@ -318,18 +292,12 @@ impl Archive {
         Ok(!is_there)
     }
 
-    fn copy(&self, closed: &ClosedFile, beside: &str) -> Result<(), DurabilityError> {
+    fn copy(&self, closed: &ClosedFile, beside: &str) -> Result<()> {
         let from = closed.file.to_string();
         let (source, copy) = (self.disk.open_to_read(&from)?, self.disk.create(beside)?);
-        let (mut bytes, mut offset) = (vec![0; COPY_BYTES], 0);
-        while offset < closed.bytes {
-            let wanted = (closed.bytes - offset).min(COPY_BYTES as u64) as usize;
-            let read = source.read_at(&mut bytes[..wanted], offset)?;
-            if read == 0 {
-                return Err(DurabilityError::damaged_file(&from, offset, "it ends before its last block"));
-            }
-            copy.write_at(&bytes[..read], offset)?;
-            offset += read as u64;
+        let offset = copy_range(&*source, &*copy, 0..closed.bytes)?;
+        if offset < closed.bytes {
+            return Err(DurabilityError::damaged_file(&from, offset, "it ends before its last block"));
         }
         assert_eq!(offset, closed.bytes, "A1: each byte of {from} is copied");
         copy.sync_all()?;
@@ -343,9 +311,27 @@ impl Archive {
     }
 }
 
-/// Length in bytes of the intact beginning of a log file: opening block and chain of blocks, with valid payloads. 0
-/// without a valid opening block of this name.
-pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64, DurabilityError> {
+/// Copies these bytes of `source`, up to its end, to the beginning of `copy`. Returns the offset of the end.
+pub(crate) fn copy_range(
+    source: &dyn DiskFile,
+    copy: &dyn DiskFile,
+    of: Range<u64>,
+) -> Result<u64, DiskError> {
+    let (mut bytes, mut offset) = (vec![0; COPY_BYTES], of.start);
+    while offset < of.end {
+        let wanted = (of.end - offset).min(COPY_BYTES as u64) as usize;
+        let read = source.read_at(&mut bytes[..wanted], offset)?;
+        if read == 0 {
+            break;
+        }
+        copy.write_at(&bytes[..read], offset - of.start)?;
+        offset += read as u64;
+    }
+    Ok(offset)
+}
+
+/// Length in bytes of the intact beginning of a log file, payloads included; 0 without an opening block of this name.
+pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64> {
     let SegmentName { generation, logger, .. } = name.name;
     let mut scanner = Scanner::sequential(file)?;
     let Ok(Opened { header, crc, origin, .. }) = scanner.read_opening()? else { return Ok(0) };
@@ -362,16 +348,8 @@ pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64
     Ok(end)
 }
 
-/// Checks that the folder of an unlisted archive may become this database's archive.
-///
-/// # Errors
-/// [`DurabilityError::Config`] if the folder has an `ARCHIVE` of an ended archive, or if the link `archive` leads
-/// elsewhere.
-pub(crate) fn check_new(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    wanted: &std::path::Path,
-) -> Result<(), DurabilityError> {
+/// Checks that the folder of an unlisted archive has no ended archive, and that the link `archive` leads there.
+pub(crate) fn check_new(disk: &dyn Disk, manifest: &Manifest, wanted: &std::path::Path) -> Result<()> {
     if manifest.has_archive() {
         return Ok(());
     }

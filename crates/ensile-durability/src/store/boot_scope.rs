@@ -1,25 +1,18 @@
-//! Identity of the run in which the acknowledged results of a process-safe life count: a boot of the system, with the
-//! mounts of the life's folders.
+//! Identity of the run in which a process-safe life's results count: a boot, with the mounts of its folders.
 //!
 //! ```text
 //! half of 64 bits | half of 64 bits
 //! of the mounts   | of the boot           where no mount is known: the whole boot
 //! ```
-//! Invariant: B4: A lost device has lost its cache. If the device is mounted again within the boot, the run is
-//! different, and only D counts there.
+//! Invariant: B4: a lost device has lost its cache. A new mount of the device within the boot is another run.
 //!
-//! Neighbours: An open writes the run into the manifest and into the headers of mapped buffers. `recovery::mapped_tail`
-//! compares runs.
+//! Neighbours: an open writes the run into the manifest and into mapped buffers; `recovery::mapped_tail` compares runs.
 
 use ensile_disk::{BootId, Disk, DiskError};
 
 use crate::files::names::log_folder;
 
-/// Identity of the current run, for a life with this number of logs; `None` if the system does not tell its boot. A
-/// recovery compares it with the run in the manifest, and writes it there.
-///
-/// # Errors
-/// The disk's.
+/// Identity of the current run, for a life with this number of logs; `None` if the system does not tell its boot.
 pub(crate) fn run_of(disk: &dyn Disk, logs: u32) -> Result<Option<BootId>, DiskError> {
     let Some(boot) = disk.boot() else { return Ok(None) };
     let mounts = folders(logs).map(|folder| mount_of(disk, &folder)).collect::<Result<Vec<_>, _>>()?;
@@ -36,11 +29,7 @@ pub(crate) fn run_of(disk: &dyn Disk, logs: u32) -> Result<Option<BootId>, DiskE
     Ok(Some(run))
 }
 
-/// Paths of the folders whose mounts the system does not tell, for a life with this number of logs. A recovery reports
-/// these folders.
-///
-/// # Errors
-/// The disk's.
+/// Paths of the folders whose mounts the system does not tell, for a life with this number of logs.
 pub(crate) fn unknown_mounts(disk: &dyn Disk, logs: u32) -> Result<Vec<String>, DiskError> {
     let mut unknown = Vec::new();
     for folder in folders(logs) {
@@ -61,13 +50,11 @@ fn half(run: BootId) -> u128 {
     u128::from_be_bytes(run.to_bytes()) & u128::from(u64::MAX)
 }
 
-/// Main folder, and folders of the logs.
 fn folders(logs: u32) -> impl Iterator<Item = String> {
     std::iter::once(String::new()).chain((0..logs).map(log_folder))
 }
 
-/// Identity of the mount with this folder; `None` if unknown. A missing folder has no mount here, because other checks
-/// report the folder.
+/// Identity of the mount with this folder; `None` if unknown, or if the folder is missing: other checks report that.
 fn mount_of(disk: &dyn Disk, folder: &str) -> Result<Option<u64>, DiskError> {
     match disk.mount(folder) {
         Err(error) if error.is_not_found() => Ok(None),

@@ -1,10 +1,8 @@
-//! Claim of the folders of logs and checkpointers for this database: creation or link, lock, mark, and entry in the
-//! manifest.
+//! Claim of the folders of logs and checkpointers: creation or link, lock, mark, and entry in the manifest.
 //!
 //! Invariant: I1: An unlisted folder is taken only if it is empty or has this database's mark.
 //!
-//! Neighbours: a recovery and a repair claim folders before they make files there. Checkpoints claim their folders at
-//! their start.
+//! Neighbours: a recovery, a repair and checkpoints claim folders before they make files there.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,12 +12,11 @@ use ensile_disk::Disk;
 use super::locks::Locks;
 use super::mark_renewal::{is_renewable, lost_mark};
 use super::{folders, ownership};
-use crate::DurabilityError;
 use crate::files::manifest::{Manifest, ManifestKeeper};
 use crate::files::names::MAIN;
+use crate::{DurabilityError, Result};
 
-/// Wanted folders of one kind, with the names `name(0)` to `name(count - 1)`. The folders are links to `links`, or
-/// plain folders if `links` is empty.
+/// Wanted folders of a kind, named `name(0)` to `name(count - 1)`: links to `links`, or plain folders if that is empty.
 pub(crate) struct Wanted<'a> {
     pub(crate) count: usize,
     pub(crate) links: &'a [PathBuf],
@@ -27,15 +24,8 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// Makes the wanted folders this database's folders: made or linked, locked, marked, and on the list of the next
-/// manifest. Returns the locks of the new folders, and true if there are new folders: the caller then replaces the
-/// manifest.
-///
-/// # Errors
-/// [`DurabilityError::ForeignFolder`], [`DurabilityError::InUse`], and those of [`folders::make`].
-pub(crate) fn claim(
-    keeper: &mut ManifestKeeper,
-    wanted: &[Wanted<'_>],
-) -> Result<(Locks, bool), DurabilityError> {
+/// manifest. Returns the locks of the new folders, and true if there are new ones: the caller replaces the manifest.
+pub(crate) fn claim(keeper: &mut ManifestKeeper, wanted: &[Wanted<'_>]) -> Result<(Locks, bool)> {
     let disk = Arc::clone(keeper.disk());
     let mut locks = Locks::empty();
     let names_of = |wanted: &Wanted<'_>| (0..wanted.count as u32).map(wanted.name).collect::<Vec<_>>();

@@ -1,15 +1,11 @@
-//! Closed log files, which get no more blocks, and their removal after a checkpoint covers them.
-//!
-//! Each logger has a list of its own closed files. The open store has the lists of closed generations.
+//! Closed log files, which get no more blocks, and their removal after a checkpoint covers them, in lists of a log.
 //!
 //! Invariants:
-//! - K1: The oldest file is removed first, and only if all its entries have epochs below the covered epoch.
-//! - A1: If the database has an archive, files are archived in the same order, and each file before its removal.
-//! - One thread at a time removes files from a list. The list is not locked during disk calls, because a logger that
-//!   begins a new file appends the closed file to the list.
+//! - K1: the oldest file is removed first, and only if all its entries have epochs below the covered epoch.
+//! - A1: files are archived in the same order, and each file before its removal.
+//! - One thread at a time removes files from a list, without its lock during disk calls: a logger appends to the list.
 //!
-//! Neighbours: recovery and loggers hand files over. `log::archival` archives the files, and `log::removal` removes
-//! the files.
+//! Neighbours: recovery and loggers hand files over; `log::archival` and `log::removal` archive and remove the files.
 
 use std::collections::VecDeque;
 
@@ -18,9 +14,18 @@ use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, KeptSpace};
 
 use super::archive::Archive;
-pub(crate) use super::closed_file::ClosedFile;
-use crate::DurabilityError;
+use crate::Result;
 use crate::error::unless_missing;
+use crate::files::names::SegmentFile;
+
+/// A log file that gets no more blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClosedFile {
+    pub(crate) file: SegmentFile,
+    /// Largest epoch of the entries in this file and in all earlier files of its log.
+    pub(crate) largest: Epoch,
+    pub(crate) bytes: u64,
+}
 
 /// Closed files in the order of their removal.
 #[derive(Debug, Default)]
@@ -29,8 +34,7 @@ pub(crate) struct ClosedFiles {
     files: Mutex<VecDeque<ClosedFile>>,
     /// Number of archived files, counted from the front of the list.
     archived: AtomicUsize,
-    /// Largest epoch of the entries in the last archived file and in all earlier files of its log; 0 without an
-    /// archived file.
+    /// Largest epoch of the entries in the last archived file and in all earlier files of its log; 0 without one.
     archived_largest: AtomicU64,
     /// Held by the thread that archives or removes files. Guards no data that a panic could leave half changed.
     removing: Mutex<()>,
@@ -64,12 +68,8 @@ impl ClosedFiles {
         (files.len() as u64, files.iter().map(|file| file.bytes).sum())
     }
 
-    /// Archives the oldest file that is not archived, and returns its length in bytes. Returns `None` if every file is
-    /// archived.
-    ///
-    /// # Errors
-    /// The reason why the file is not archived.
-    pub(crate) fn archive_next(&self, archive: &Archive) -> Result<Option<u64>, DurabilityError> {
+    /// Archives the oldest file that is not archived, and returns its length in bytes; `None` if there is none.
+    pub(crate) fn archive_next(&self, archive: &Archive) -> Result<Option<u64>> {
         let _one = self.removing.lock();
         // Relaxed: `archived` changes under the `removing` lock only. Elsewhere the number is only reported.
         let archived = self.archived.load(Ordering::Relaxed);
@@ -83,7 +83,6 @@ impl ClosedFiles {
         Ok(Some(next.bytes))
     }
 
-    /// Records the archived file for [`ClosedFiles::archived_largest`].
     fn note_archived(&self, file: &ClosedFile) {
         // Relaxed: only reported.
         self.archived_largest.store(file.largest.number(), Ordering::Relaxed);
@@ -104,13 +103,10 @@ impl ClosedFiles {
         (waiting().count() as u64, waiting().map(|file| file.bytes).sum())
     }
 
-    /// Removes files from the front of the list. The first file that has an entry of epoch `covered` or later, or that
-    /// is kept, ends the removal. If `archive` is given, a file is archived before its removal. `note` is called with
-    /// each removed file, and with the file's space if the space is kept. The caller syncs the names of the removed
-    /// files, after a failure too. If a file is missing, an earlier call removed the file and reported a failure.
-    ///
-    /// # Errors
-    /// The disk's errors. If a file cannot be archived, the reason: the file and all later files stay.
+    /// Removes files from the front of the list, up to the first file that has an entry of epoch `covered` or later, or
+    /// that is kept. A file is archived before its removal. `note` is called with each removed file, and with its space
+    /// if that is kept. The caller syncs the names, after a failure too. A missing file was removed by an earlier call
+    /// that failed. After an error, the file and all later files stay.
     pub(crate) fn remove_below(
         &self,
         disk: &dyn Disk,
@@ -118,7 +114,7 @@ impl ClosedFiles {
         covered: Epoch,
         is_kept: impl Fn(&ClosedFile) -> bool,
         mut note: impl FnMut(&ClosedFile, Option<Box<dyn KeptSpace>>),
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         let _one = self.removing.lock();
         loop {
             let may_go = |closed: &&ClosedFile| closed.largest < covered && !is_kept(closed);

@@ -1,14 +1,12 @@
-//! Reserved space for the moment of a full disk. The space serves the first files of the next life, the last marks of a
-//! close, and the marks and the manifest of a checkpoint that frees more space than it takes.
+//! Reserved space for the moment of a full disk: for the first files of the next life, the last marks of a close, and
+//! the marks and the manifest of a checkpoint that frees more space than it takes.
 //!
 //! Invariants:
-//! - The bytes of the reserve are written, because a file system may not honour space that is only set aside.
-//! - The reserve takes only a part of the free space, so that it never fills a disk. With less free space the reserve
-//!   is smaller.
-//! - A full disk during logging does not remove the reserve. Only an open, a close and a checkpoint remove the reserve.
+//! - The bytes are written, because a file system may not honour space that is only set aside.
+//! - The reserve takes only a part of the free space, so that it never fills a disk.
+//! - Only an open, a close and a checkpoint use the reserve: a full disk during logging does not remove it.
 //!
-//! Neighbours: `recovery`, `checkpoint::manager` and `log` make and remove the reserve. `names` has the name of its
-//! files.
+//! Neighbours: `recovery`, `checkpoint::manager` and `log` make and remove the reserve.
 
 use std::sync::Arc;
 
@@ -25,8 +23,7 @@ const BYTES_MIN: u64 = 16 << 10;
 const FREE_SHARE: u64 = 2;
 const _: () = assert!(BYTES_MIN < RESERVE_BYTES && FREE_SHARE > 1, "the reserve leaves space");
 
-/// Reserve of a database: a file in the database's folder, and a file in every linked log folder. A linked folder may
-/// be on another device.
+/// Reserve of a database: a file in its folder, and one in every linked log folder, perhaps on another device.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     disk: Arc<dyn Disk>,
@@ -48,16 +45,11 @@ impl Reserve {
 
     /// True if every file of the reserve exists, as far as this process knows.
     pub(crate) fn is_kept(&self) -> bool {
-        // Acquire: the partner is the Release in `give_up`, so that a thread that finds the reserve gone finds the
-        // freed space.
+        // Acquire: the partner is the Release in `give_up`: a thread that finds the reserve gone finds the freed space.
         self.is_kept.load(Ordering::Acquire)
     }
 
-    /// Makes the missing files of the reserve if the disk has space. A disk without space is no failure: a later call
-    /// tries again.
-    ///
-    /// # Errors
-    /// The disk's, for a reason other than space.
+    /// Makes the missing files of the reserve if the disk has space; otherwise a later call tries again.
     pub(crate) fn make(&self) -> Result<(), DiskError> {
         let mut is_kept = true;
         for folder in &self.folders {
@@ -89,10 +81,7 @@ impl Reserve {
         let file = self.disk.create(&name)?;
         file.write_at(&vec![0; bytes as usize], 0)?;
         file.sync_all()?;
-        debug_assert!(
-            file.len().ok().is_none_or(|length| length <= RESERVE_BYTES),
-            "{bytes} bytes for a close"
-        );
+        debug_assert!(file.len().ok().is_none_or(|length| length <= RESERVE_BYTES), "{bytes} for a close");
         self.disk.sync_folder(folder)?;
         Ok(true)
     }
@@ -104,9 +93,6 @@ impl Reserve {
     }
 
     /// Removes the reserve to free its space. True if a file was removed.
-    ///
-    /// # Errors
-    /// The disk's.
     pub(crate) fn give_up(&self) -> Result<bool, DiskError> {
         let mut had_any = false;
         for folder in &self.folders {

@@ -2,8 +2,7 @@
 //!
 //! Invariant: L6: The limit of E moves only after the manifest with the new reservation stands on disk.
 //!
-//! Neighbours: `reserved_epochs` decides. `log::epoch_reservation` calls, from a thread for which no caller waits, and
-//! at a close.
+//! Neighbours: `reserved_epochs` decides; `log::epoch_reservation` calls, from a thread that nobody waits for.
 
 use std::sync::Arc;
 
@@ -11,11 +10,11 @@ use ensile_base::Epoch;
 use ensile_disk::DiskError;
 
 use super::open_store::OpenStore;
+use super::reserved_epochs::reservation_end;
 use crate::files::manifest::{Manifest, NotReplaced};
 
 impl OpenStore {
-    /// Reserves more epochs when half of the reserved epochs are used (L6). True if the limit of E has moved. Writes
-    /// nothing if `has_ended` says that the database has ended.
+    /// Reserves more epochs when half are used (L6), unless `has_ended`. True if the limit of E has moved.
     pub(crate) fn renew_epochs(&self, has_ended: impl Fn() -> bool) -> bool {
         let (epochs, now_nanos) = (self.epochs(), self.clock().nanos());
         let due = self.reserved_epochs.lock().next_end_if_due(now_nanos, epochs.now());
@@ -39,12 +38,10 @@ impl OpenStore {
         }
     }
 
-    /// Writes `due` into the manifest, unless the manifest has a larger bound by now. Returns the bound in the
-    /// manifest. `None` if the database has ended: the manifest and the limit of E do not change (L6).
+    /// Writes `due` into the manifest, unless there is a larger bound. Returns the bound; `None` after the end.
     fn write_reserved(&self, due: Epoch, has_ended: impl Fn() -> bool) -> Result<Option<Epoch>, DiskError> {
         let mut keeper = self.manifest();
-        // The check is under the lock of the manifest, because a close waits for this lock. After the close, the
-        // manifest may belong to another process.
+        // The check is under the manifest's lock, for which a close waits: later the manifest may be another process's.
         if has_ended() {
             return Ok(None);
         }
@@ -60,23 +57,17 @@ impl OpenStore {
             .map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
     }
 
-    /// End of the reservation that a close needs if even the epochs for a close are used (L6); `None` if no epoch
-    /// numbers are left.
+    /// End of the reservation that a close needs if even its kept epochs are used (L6); `None` if no numbers are left.
     pub(crate) fn bound_for_close(&self) -> Option<Epoch> {
         let now = self.epochs().now();
-        let end = self.reserved_epochs.lock().end_for_close(now);
+        let end = reservation_end(now, 0);
         debug_assert!(end.is_none_or(|end| end > now), "L6: a close has epochs of its own");
         end
     }
 
-    /// Reserves the epochs up to `due` for a close, and lets the close use the epochs. Reserves nothing if `has_ended`
-    /// says that the close has ended meanwhile.
-    pub(crate) fn reserve_for_close(
-        &self,
-        due: Epoch,
-        has_ended: impl Fn() -> bool,
-    ) -> Result<(), DiskError> {
-        if let Some(due) = self.write_reserved(due, has_ended)? {
+    /// Reserves the epochs up to `to` for a close, and lets it use them, unless `has_ended` says that it has ended.
+    pub(crate) fn reserve_for_close(&self, to: Epoch, has_ended: impl Fn() -> bool) -> Result<(), DiskError> {
+        if let Some(due) = self.write_reserved(to, has_ended)? {
             let mut reserved_epochs = self.reserved_epochs.lock();
             reserved_epochs.record_renewal(due);
             let end = reserved_epochs.use_kept_epochs();
@@ -88,8 +79,7 @@ impl OpenStore {
         Ok(())
     }
 
-    /// Reason to refuse a commit that begins now, because its epoch might be the last reserved epoch; `None` if commits
-    /// may begin.
+    /// Reason to refuse a commit that begins now, because its epoch might be the last reserved epoch.
     pub(crate) fn epochs_ended(&self) -> Option<Arc<str>> {
         self.reserved_epochs.lock().commit_refusal(self.epochs().now())
     }

@@ -1,15 +1,11 @@
-//! Leases of readers. A process that reads the files of an open database asks the database not to remove files (I3).
-//!
-//! A reader holds a shared lock on the file `LEASES`. The system releases the lock when the reader dies. A thread that
-//! removes unneeded files of a running database first takes the same lock exclusively, without waiting.
+//! Leases of readers. A process that reads the files of an open database asks the database not to remove files (I3): a
+//! shared lock on the file `LEASES`, which ends with the reader. A removal first tries the same lock exclusively.
 //!
 //! Invariants:
-//! - I3: While a lease is held, no file is removed before `LEASE_SECONDS_MAX` have passed since the first refusal.
+//! - I3: while a lease is held, no file is removed for `LEASE_SECONDS_MAX` from the first refusal on; overruns count.
 //! - The exclusive lock is held during the removals, so that no lease begins in the middle of a removal.
-//! - A removal despite a lease is counted.
 //!
-//! Neighbours: the log and the checkpoints ask before they remove files. Recovery does not wait. `ensile lease` and
-//! `backup` hold a lease.
+//! Neighbours: log and checkpoints ask before a removal; recovery does not wait. `ensile lease` and `backup` hold one.
 
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
@@ -27,10 +23,9 @@ use crate::error::kind::{Returns, into_caller_error};
 use crate::files::manifest::Manifest;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{ARCHIVE_FOLDER, FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
-use crate::{DurabilityError, StorageError};
+use crate::{DurabilityError, Result, StorageError};
 
-/// Largest number of attempts to take a lease. A removal or an open holds the lock for a moment; `PAUSE`: between two
-/// attempts.
+/// Largest number of attempts to take a lease; `PAUSE`: between two. A removal or an open holds the lock for a moment.
 const TRIES_MAX: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 const _: () = assert!(
@@ -38,7 +33,6 @@ const _: () = assert!(
     "I3: a lease is taken or refused before a removal goes on despite leases"
 );
 
-/// Permission to remove files.
 #[derive(Debug)]
 pub(crate) enum Clearance {
     /// No reader holds a lease. No reader can take a lease before the drop of this value.
@@ -47,7 +41,6 @@ pub(crate) enum Clearance {
     Overrun,
 }
 
-/// State of a running database for the leases of other processes.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     /// Time of the first refusal of the postponed removal, by the log's clock, in nanoseconds.
@@ -57,11 +50,7 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// Asks for the permission to remove files at the time `now`, in nanoseconds. `None` while a lease is held: the
-    /// caller asks again later.
-    ///
-    /// # Errors
-    /// The disk's.
+    /// Asks for the permission to remove files at `now`, in nanoseconds. `None` while a lease is held: ask again later.
     pub(crate) fn ask(&self, disk: &dyn Disk, now: u64) -> Result<Option<Clearance>, DiskError> {
         // The lock guards a number: no panic leaves the number half changed.
         let mut refused = self.refused_nanos.lock();
@@ -84,9 +73,6 @@ impl Leases {
 }
 
 /// Takes the lock for removals, and makes `LEASES` if it is missing. `None` while a reader holds a lease.
-///
-/// # Errors
-/// The disk's.
 pub(crate) fn try_lock(disk: &dyn Disk) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
     match disk.lock(LEASES) {
         Ok(lock) => Ok(Some(lock)),
@@ -105,7 +91,6 @@ pub struct LeasedFile<E = DurabilityError> {
 }
 
 impl LeasedFile {
-    /// Name and opened file.
     pub(crate) fn into_parts(self) -> (String, Box<dyn DiskFile>) {
         (self.name, self.file)
     }
@@ -137,12 +122,11 @@ impl<E: From<StorageError>> LeasedFile<E> {
     }
 }
 
-/// Keeps the files of a database from being removed while another process has the database open (I3). The lease ends
-/// with the drop of this value, or with the process.
+/// Keeps the files of a database that another process has open from being removed (I3), until the drop of this value.
 ///
-/// Meanwhile the database appends to its files and adds new files. The database postpones the removal of files for a
-/// minute (`LEASE_SECONDS_MAX`) after the first refusal, then removes files; [`Lease::has_all_names`] reports missing
-/// files. An open, a repair and an adoption do not wait.
+/// Meanwhile the database appends to its files and adds new files. It postpones removals for a minute
+/// (`LEASE_SECONDS_MAX`) after the first refusal; [`Lease::has_all_names`] reports missing files. An open, a repair and
+/// an adoption do not wait.
 ///
 /// `E` is the error that the calls return: a public crate names its own.
 #[derive(Debug)]
@@ -172,22 +156,20 @@ impl Lease {
         std::mem::take(&mut self.files)
     }
 
-    /// Manifest that listed the files.
     pub(crate) fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 }
 
 impl<E> Lease<E> {
-    /// Files in the manifest at the beginning of the lease, opened: `MANIFEST`, `HINT` if present, marks of folders,
-    /// log files, and the files of the installed checkpoint.
+    /// Files in the manifest at the beginning of the lease, opened, with `MANIFEST`, `HINT` and marks of folders.
     #[must_use]
     pub fn files(&self) -> &[LeasedFile<E>] {
         &self.files
     }
 
     /// True if every leased file still has a name in the folder, perhaps the name of a closed log file.
-    fn look_for_names(&self) -> Result<bool, DurabilityError> {
+    fn look_for_names(&self) -> Result<bool> {
         let mut there = BTreeSet::new();
         for name in names(&*self.disk, &self.manifest)? {
             if self.disk.exists(&name)? {
@@ -199,8 +181,7 @@ impl<E> Lease<E> {
 }
 
 impl<E: From<StorageError>> Lease<E> {
-    /// True if [`Lease::files`] are still complete in the folder. A log file may have a new name, because it was
-    /// closed.
+    /// True if [`Lease::files`] are still complete in the folder. A closed log file may have a new name.
     ///
     /// # Errors
     /// The disk's.
@@ -209,16 +190,14 @@ impl<E: From<StorageError>> Lease<E> {
     }
 }
 
-/// Takes a lease of the database in this folder, which may be open, and opens the files in its manifest. The call then
-/// lists the files again. If the manifest and the names have changed, the call begins anew: a listing beside a rename
-/// may miss the file under both names.
+/// Takes a lease of the database in this folder, which may be open, and opens the files in its manifest. If manifest
+/// and names have changed then, the call begins anew: a listing beside a rename may miss the file under both names.
 ///
 /// # Errors
 /// [`DurabilityError::InUse`] if an open or a removal keeps the lock for seconds, or if the manifest changes at every
-/// try: try again later. [`DurabilityError::NoDatabase`] or [`DurabilityError::NotADatabase`] without a database.
-/// [`DurabilityError::Unfinished`] for a folder with an unfinished copy. [`DurabilityError::Damaged`] for the manifest.
-/// The disk's.
-pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
+/// try. [`DurabilityError::NoDatabase`] or [`DurabilityError::NotADatabase`]. [`DurabilityError::Unfinished`] for an
+/// unfinished copy. [`DurabilityError::Damaged`] for the manifest. The disk's.
+pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease> {
     let mut why = DurabilityError::InUse { path: MANIFEST.into() };
     // The check comes before `LEASES` may be made: a folder without a database stays unchanged.
     expect_manifest(&**disk)?.check_no_copy(&**disk)?;
@@ -254,19 +233,18 @@ pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
 }
 
 /// True if the manifest and the names of its files are the same as before the files were opened.
-fn is_settled(disk: &dyn Disk, manifest: &Manifest, files: &[LeasedFile]) -> Result<bool, DurabilityError> {
+fn is_settled(disk: &dyn Disk, manifest: &Manifest, files: &[LeasedFile]) -> Result<bool> {
     let is_same = |names: Vec<String>| names.iter().eq(files.iter().map(|file| &file.name));
     Ok(expect_manifest(disk)? == *manifest && is_same(names(disk, manifest)?))
 }
 
-/// Opens the files that this manifest lists.
-pub(crate) fn open_all(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<LeasedFile>, DurabilityError> {
+pub(crate) fn open_all(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<LeasedFile>> {
     let open = |name: String| Ok(LeasedFile { file: disk.open_to_read(&name)?, name, returns: PhantomData });
     names(disk, manifest)?.into_iter().map(open).collect()
 }
 
 /// Names of the files in this manifest. Log files have the names found in their folders.
-fn names(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, DurabilityError> {
+fn names(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>> {
     let mut names = vec![MANIFEST.to_owned()];
     if disk.exists(HINT)? {
         names.push(HINT.to_owned());

@@ -1,18 +1,15 @@
 //! The locks of a database: on the main folder, on `LOCK`, and on every folder of a log or checkpointer (I3).
 //!
-//! Every lock guards against a case that the remaining locks miss:
 //! - The lock on a folder survives the removal of `LOCK`, and a new name of the folder.
 //! - The lock on `LOCK` is on its inode, so a hard-linked copy of the folder meets the lock.
 //! - The lock on a linked folder keeps out a database with another main folder.
-//!
-//! If the file system cannot lock folders, a linked folder gets a `LOCK` of its own, and `unlocked_disk_guard` compares
-//! the inode of the main `LOCK` before every change of names.
+//! - If folders cannot be locked, a linked folder gets a `LOCK` of its own, and `unlocked_disk_guard` watches the main.
 //!
 //! Neighbours: `open` takes the locks before it reads the folder. `open_store` holds the locks until the log's close.
 
 use ensile_disk::{Disk, DiskError, DiskLock};
 
-use crate::DurabilityError;
+use crate::Result;
 use crate::files::names::{LOCK, logger_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +23,7 @@ pub(crate) enum LockMode {
 /// Locks of a database. A drop releases the locks.
 #[derive(Debug)]
 pub struct Locks {
-    mode: LockMode,
+    pub(super) mode: LockMode,
     /// Locks on folders, with the folder's name. The name of the main folder is empty.
     folders: Vec<(String, Box<dyn DiskLock>)>,
     /// Locks on `LOCK` files in folders that cannot be locked.
@@ -34,12 +31,12 @@ pub struct Locks {
     /// Lock on the main `LOCK`; `None` if a reader found no file.
     file: Option<Box<dyn DiskLock>>,
     /// True if the main folder itself is locked.
-    is_folder_locked: bool,
+    pub(super) is_folder_locked: bool,
 }
 
 impl Locks {
     /// Locks the main folder only. The call makes no file.
-    pub(crate) fn of_folder(disk: &dyn Disk, mode: LockMode) -> Result<Self, DurabilityError> {
+    pub(crate) fn of_folder(disk: &dyn Disk, mode: LockMode) -> Result<Self> {
         let folder = lock_folder(disk, "", mode)?;
         let is_folder_locked = folder.is_some();
         Ok(Self {
@@ -52,7 +49,7 @@ impl Locks {
     }
 
     /// Locks the file `LOCK` of the main folder. A reader without the file takes no lock.
-    pub(crate) fn add_file(&mut self, disk: &dyn Disk) -> Result<(), DurabilityError> {
+    pub(crate) fn add_file(&mut self, disk: &dyn Disk) -> Result<()> {
         debug_assert!(self.file.is_none(), "I3: `LOCK` is locked once");
         self.file = match self.mode {
             LockMode::Exclusive => Some(disk.lock(LOCK)?),
@@ -62,13 +59,10 @@ impl Locks {
     }
 
     /// Locks the folder of a log or checkpointer, or its `LOCK` if the file system cannot lock folders.
-    pub(crate) fn add_folder(&mut self, disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
+    pub(crate) fn add_folder(&mut self, disk: &dyn Disk, name: &str) -> Result<()> {
         match lock_folder(disk, name, self.mode)? {
             Some(lock) => {
-                debug_assert!(
-                    self.folders.iter().all(|(other, _)| other != name),
-                    "I3: {name} is locked once"
-                );
+                debug_assert!(self.folders.iter().all(|(other, _)| other != name), "I3: {name} locked once");
                 self.folders.push((name.to_owned(), lock));
             }
             None if self.mode == LockMode::Exclusive => {
@@ -79,14 +73,9 @@ impl Locks {
         Ok(())
     }
 
-    /// Adds the locks of `others`.
     pub(crate) fn extend(&mut self, others: Self) {
-        debug_assert!(
-            others.folders.iter().all(|(name, _)| !name.is_empty()),
-            "I3: the main folder is locked once"
-        );
-        let count =
-            |locks: &Self| locks.folders.len() + locks.files.len() + usize::from(locks.file.is_some());
+        debug_assert!(others.folders.iter().all(|(name, _)| !name.is_empty()), "I3: one main folder");
+        let count = |all: &Self| all.folders.len() + all.files.len() + usize::from(all.file.is_some());
         let held = count(self) + count(&others);
         self.folders.extend(others.folders);
         self.files.extend(others.files);
@@ -100,15 +89,6 @@ impl Locks {
         Self { mode: LockMode::Exclusive, folders, files, file: None, is_folder_locked: true }
     }
 
-    /// True if the main folder itself is locked.
-    pub(crate) fn is_folder_locked(&self) -> bool {
-        self.is_folder_locked
-    }
-
-    pub(crate) fn mode(&self) -> LockMode {
-        self.mode
-    }
-
     /// True if the main `LOCK` is locked.
     pub(crate) fn has_file(&self) -> bool {
         self.file.is_some()
@@ -119,15 +99,10 @@ impl Locks {
         self.file.as_deref().map(DiskLock::file_id).transpose()
     }
 
-    /// Checks that the main folder and the folders of `logs` logs still have names. Locks on `LOCK` files are not
-    /// checked, because the file may be removed without its folder.
-    ///
-    /// # Errors
-    /// [`DiskError::Removed`]; the disk's.
+    /// Checks that the main folder and the folders of `logs` logs still have names. A `LOCK` may go without its folder.
     pub(crate) fn check_named(&self, logs: usize) -> Result<(), DiskError> {
-        let is_needed =
-            |name: &str| name.is_empty() || logger_of(name).is_some_and(|log| (log as usize) < logs);
-        let mut needed = self.folders.iter().filter(|(name, _)| is_needed(name));
+        let counts = |name: &str| name.is_empty() || logger_of(name).is_some_and(|log| (log as usize) < logs);
+        let mut needed = self.folders.iter().filter(|(name, _)| counts(name));
         needed.try_for_each(|(_, lock)| lock.check_named())
     }
 

@@ -2,17 +2,13 @@
 //! of a dead process (docs/internals/protocols/process.md, docs/internals/formats/buffer.md).
 //!
 //! Invariants:
-//! - B4: Buffers of a dead process count only in the run that the manifest names: a boot with its mounts
-//!   (`boot_scope`). In that run every log has its list, and every listed buffer exists and is the original file. No
-//!   death of a process leaves a different state. A missing or replaced buffer is damage, because entries in the
-//!   remaining buffers may depend on its entries.
-//! - B2: A buffer counts up to the last whole entry. Bytes that contradict the counting word are damage: no death of a
-//!   process leaves them.
-//! - I1: A file is removed if its header names this database, or if it is empty: its process died while making it. A
-//!   file of an earlier generation with a front of zeros is removed too: a power cut leaves zeros.
+//! - B4: buffers of a dead process count only in the run that the manifest names (`boot_scope`). There a missing or
+//!   replaced list or listed buffer is damage, because entries in the others may depend on its entries.
+//! - B2: a buffer counts up to the last whole entry. Bytes that contradict the counting word are damage.
+//! - I1: a file is removed if its header names this database, or if it is empty: its process died while making it. A
+//!   file of an earlier generation with a front of zeros, which a power cut leaves, is removed too.
 //!
-//! Neighbours: `buffers::queue` makes and removes files, when a log begins and while the log runs. [`list`] has the
-//! numbers of a log's buffers. `recovery::mapped_tail` reads the files.
+//! Neighbours: `buffers::queue` makes and removes files, [`list`] lists them, `recovery::mapped_tail` reads them.
 
 mod list;
 
@@ -24,7 +20,6 @@ use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 use ensile_disk::{BootId, Disk, DiskError, DiskFile, FileTimes};
 
-use crate::DurabilityError;
 use crate::buffers::{BLOCKS_AT, COUNT_AT, Counted, FRONT_BYTES, MappedEntries, MappedFiles};
 use crate::error::unless_missing;
 use crate::files::block::entries::FramedEntries;
@@ -33,6 +28,7 @@ use crate::files::manifest::Manifest;
 use crate::files::manifest::generation::Generation;
 use crate::files::names::{BufferListName, BufferName, log_folder, logger_of};
 use crate::identity::Identity;
+use crate::{DurabilityError, Result};
 use list::{BufferList, Listed};
 
 const FORMAT: u16 = 1;
@@ -48,17 +44,14 @@ pub(crate) struct BufferOwner {
     pub(crate) database: Identity,
     pub(crate) boot: BootId,
     pub(crate) generation: u64,
-    /// Salt of the generation's logs.
     pub(crate) salt: Salt,
     pub(crate) logger: u32,
 }
 
-/// Kind of a mapped file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MappedKind {
     /// Buffer with this number.
     Buffer(u64),
-    /// List of a log's buffers.
     List,
 }
 
@@ -83,7 +76,6 @@ impl MappedKind {
     }
 }
 
-/// Fields of a file's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MappedHeader {
     kind: MappedKind,
@@ -96,7 +88,6 @@ struct MappedHeader {
     born: i128,
 }
 
-/// Header, as read from a file.
 struct FoundHeader {
     header: MappedHeader,
     /// True if this version knows the header's format.
@@ -115,9 +106,8 @@ impl MappedHeader {
         Ok(Self { kind, database, boot, generation, logger, inode, born })
     }
 
-    /// True if `found` is the header of the same file. A file keeps its birth time when a file system numbers the file
-    /// anew, and a copy cannot get the birth time of its original. If a birth time is unknown, the inodes must be
-    /// equal.
+    /// True if `found` is the header of the same file. A file keeps its birth time when a file system numbers it anew,
+    /// and a copy cannot get its original's. If a birth time is unknown, the inodes must be equal.
     fn is_of_file(&self, found: &Self) -> bool {
         if self.born == NO_BIRTH || found.born == NO_BIRTH {
             return self.inode == found.inode;
@@ -182,8 +172,7 @@ impl MappedHeader {
     }
 }
 
-/// Makes a file of this owner, with its header only. The header comes first: after a death of the process the file is
-/// empty, or names its owner.
+/// Makes a file of this owner, with its header: after a death of the process the file is empty, or names its owner.
 fn make(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<Box<dyn DiskFile>, DiskError> {
     let file = disk.create(&kind.path(owner))?;
     let header = MappedHeader::for_owner(disk, kind, owner)?;
@@ -199,12 +188,9 @@ fn damaged_file_error(path: &str, offset: usize, detail: &str) -> DurabilityErro
     DurabilityError::damaged_file(path, offset as u64, format!("{detail}, and {NO_DEATH_LEAVES_IT}"))
 }
 
-/// Checks that the file of this owner exists, and is the file that was made (B4).
-///
-/// # Errors
-/// [`DurabilityError::Damaged`] if the file is missing, replaced or changed; [`DurabilityError::Unknown`] for a newer
-/// format; the disk's.
-fn check(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<(), DurabilityError> {
+/// Checks that the file of this owner exists, and is the file that was made (B4). Errors: [`DurabilityError::Damaged`]
+/// if the file is missing, replaced or changed; [`DurabilityError::Unknown`] for a newer format; the disk's.
+fn check(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<()> {
     let path = kind.path(owner);
     if !disk.exists(&path)? {
         let detail = match kind {
@@ -234,7 +220,6 @@ fn check(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<(), D
     Ok(())
 }
 
-/// Files of the mapped buffers of a log.
 #[derive(Debug)]
 pub(crate) struct BufferFiles {
     disk: Arc<dyn Disk>,
@@ -243,11 +228,7 @@ pub(crate) struct BufferFiles {
 }
 
 impl BufferFiles {
-    /// Makes the list of a log that has no buffers, at the beginning of a process-safe life. `epoch_interval` is the
-    /// time between two calls of `note_alive`.
-    ///
-    /// # Errors
-    /// The disk's.
+    /// Makes the list of a log without buffers. `epoch_interval` is the time between two calls of `note_alive`.
     pub(crate) fn make(
         disk: Arc<dyn Disk>,
         owner: BufferOwner,
@@ -319,20 +300,16 @@ pub(crate) struct LeftEntries {
 pub(crate) struct LeftBuffers {
     /// Buffers with entries, ordered by log and number.
     pub(crate) buffers: Vec<LeftEntries>,
-    /// For every listed buffer, the number of blocks of its log after the last write of the buffer. A log with fewer
-    /// blocks now is an older copy, or its device has lost bytes.
+    /// Number of blocks of its log after each listed buffer's last write. A log with fewer is older, or has lost bytes.
     pub(crate) written: Vec<(BufferName, u64)>,
     /// Paths of buffers and lists that were changed after the death of their process.
     pub(crate) changed: Vec<String>,
 }
 
 impl LeftBuffers {
-    /// Finds the buffers in the logs of the owner's generation. `owner.logger` is ignored, and `logs` is the number of
-    /// logs. The manifest must say that the generation has buffers.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] for a state that no death of a process leaves (B4).
-    pub(crate) fn find(disk: &dyn Disk, owner: BufferOwner, logs: u32) -> Result<Self, DurabilityError> {
+    /// Finds the buffers in the `logs` logs of the owner's generation, which must have some. `owner.logger` is ignored.
+    /// Errors: [`DurabilityError::Damaged`] for a state that no death of a process leaves (B4).
+    pub(crate) fn find(disk: &dyn Disk, owner: BufferOwner, logs: u32) -> Result<Self> {
         let mut found = Self::default();
         for logger in 0..logs {
             let owner = BufferOwner { logger, ..owner };
@@ -350,23 +327,13 @@ impl LeftBuffers {
             check_unlisted(disk, &owner, Some(owner.boot), |number| listed.has(number))?;
         }
         debug_assert!(found.buffers.len() <= found.written.len(), "B4: a listed buffer is read once");
-        debug_assert!(
-            found.buffers.is_sorted_by_key(|left| (left.name.logger, left.name.number)),
-            "B4: in order"
-        );
+        debug_assert!(found.buffers.is_sorted_by_key(|left| left.name), "B4: in order");
         Ok(found)
     }
 
-    /// Checks that an open generation has no buffers with entries, if the manifest names no buffers. `boot` is the
-    /// current boot. If `boot` is `None`, buffers of every boot count.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] for a buffer that counts entries.
-    pub(crate) fn check_none(
-        disk: &dyn Disk,
-        generation: &Generation,
-        boot: Option<BootId>,
-    ) -> Result<(), DurabilityError> {
+    /// Checks that an open generation has no buffers with entries, if the manifest names none. `boot` is the current
+    /// boot; `None` counts every boot. Errors: [`DurabilityError::Damaged`] for a buffer that counts entries.
+    pub(crate) fn check_none(disk: &dyn Disk, generation: &Generation, boot: Option<BootId>) -> Result<()> {
         let Generation { number: generation, salt, database, logs, .. } = *generation;
         (0..logs).try_for_each(|logger| {
             let owner = BufferOwner {
@@ -391,7 +358,7 @@ impl LeftBuffers {
         let path = kind.path(owner);
         let FileTimes { changed_nanos, .. } = disk.file_times(&path)?;
         let changed = changed_nanos.map(|nanos| nanos.div_euclid(1_000_000_000));
-        if changed.is_some_and(|changed| changed > i128::from(listed.alive_until())) {
+        if changed.is_some_and(|changed| changed > i128::from(listed.alive_until)) {
             self.changed.push(path);
         }
         Ok(())
@@ -408,22 +375,14 @@ pub(crate) struct HeldAbove {
 
 impl HeldAbove {
     /// True if the file at the buffer's name has a header of this owner's generation and boot.
-    pub(crate) fn belongs_to(&self, disk: &dyn Disk, owner: &BufferOwner) -> Result<bool, DurabilityError> {
+    pub(crate) fn belongs_to(&self, disk: &dyn Disk, owner: &BufferOwner) -> Result<bool> {
         let header = MappedHeader::read(disk, &self.name.to_string(), Some(owner.salt))?;
         Ok(header.is_some_and(|found| found.is_salted && found.header.boot == owner.boot))
     }
 }
 
-/// Finds the buffers of a generation, of every boot, with entries above `durable` or with damaged bytes. An examination
-/// reports these entries as not durable.
-///
-/// # Errors
-/// The disk's.
-pub(crate) fn held_above(
-    disk: &dyn Disk,
-    generation: &Generation,
-    durable: Epoch,
-) -> Result<Vec<HeldAbove>, DurabilityError> {
+/// Finds the buffers of a generation, of every boot, with entries above `durable` or with damaged bytes.
+pub(crate) fn held_above(disk: &dyn Disk, generation: &Generation, durable: Epoch) -> Result<Vec<HeldAbove>> {
     let mut found = Vec::new();
     for logger in 0..generation.logs {
         let names = buffer_files(disk, logger)?.into_iter().filter_map(BufferFile::buffer);
@@ -441,18 +400,14 @@ pub(crate) fn held_above(
     Ok(found)
 }
 
-/// Finds the mapped files of a generation that this folder lacks: lists, and listed buffers. A copy also lacks an empty
-/// buffer whose last entries went into blocks of the log that were not copied. `blocks` is `None` without a copy. For a
-/// copy, `blocks` has the number of blocks of every readable log, by logger; entries written to an unreadable log count
-/// as lacking.
-///
-/// # Errors
-/// The disk's.
+/// Finds the mapped files of a generation that this folder lacks: lists, and listed buffers. A copy, with the number of
+/// `blocks` of every readable log by logger, also lacks an empty buffer whose last entries went into blocks that were
+/// not copied. Entries written to an unreadable log count as lacking.
 pub(crate) fn missing_files(
     disk: &dyn Disk,
     generation: &Generation,
     blocks: Option<&BTreeMap<u32, u64>>,
-) -> Result<Vec<String>, DurabilityError> {
+) -> Result<Vec<String>> {
     let is_logged = |logger: u32, written: u64| {
         blocks.is_none_or(|blocks| written == 0 || blocks.get(&logger).is_some_and(|have| *have >= written))
     };
@@ -484,19 +439,15 @@ pub(crate) fn missing_files(
     Ok(lacking)
 }
 
-/// Checks the buffers of the owner that are not listed. An unlisted buffer counts no entry: a buffer is listed before
-/// its first entry, and struck when it is empty (B4). The bits of the list have no checksum, so this check finds a lost
-/// bit. The check also finds the folder of an earlier version whose manifest did not name its boot. `boot` selects the
-/// buffers of a boot; `None` selects every boot.
-///
-/// # Errors
-/// [`DurabilityError::Damaged`] for an unlisted buffer that counts entries.
+/// Checks that no unlisted buffer of the owner counts an entry: a buffer is listed before its first entry, and struck
+/// when it is empty (B4). The bits of the list have no checksum, so this check finds a lost bit, and the folder of an
+/// earlier version whose manifest did not name its boot. `boot` selects a boot; `None` selects every boot.
 fn check_unlisted(
     disk: &dyn Disk,
     owner: &BufferOwner,
     boot: Option<BootId>,
     is_listed: impl Fn(u64) -> bool,
-) -> Result<(), DurabilityError> {
+) -> Result<()> {
     let BufferOwner { database, generation, logger, .. } = *owner;
     for name in buffer_files(disk, logger)?.into_iter().filter_map(BufferFile::buffer) {
         if name.generation != generation || is_listed(name.number) {
@@ -524,7 +475,6 @@ fn check_unlisted(
     Ok(())
 }
 
-/// Mapped file in the folder of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum BufferFile {
     Buffer(BufferName),
@@ -565,9 +515,8 @@ fn buffer_files(disk: &dyn Disk, logger: u32) -> Result<Vec<BufferFile>, DiskErr
     Ok(found)
 }
 
-/// Reads the entries that the buffer's counting word covers, and the number of blocks of its log after the last write
-/// of the buffer. The entries are `None` if the word counts no entry.
-fn read(disk: &dyn Disk, name: BufferName) -> Result<(Option<LeftEntries>, u64), DurabilityError> {
+/// Reads the entries that the buffer's counting word covers, if any, and the blocks of its log after its last write.
+fn read(disk: &dyn Disk, name: BufferName) -> Result<(Option<LeftEntries>, u64)> {
     let path = name.to_string();
     let damaged = |detail: &str| damaged_file_error(&path, FRONT_BYTES, detail);
     let file = disk.open_to_read(&path)?;
@@ -603,9 +552,6 @@ fn read(disk: &dyn Disk, name: BufferName) -> Result<(Option<LeftEntries>, u64),
 }
 
 /// Names of the mapped files of a generation's logs. A repair copies the files.
-///
-/// # Errors
-/// The disk's.
 pub(crate) fn names_of(disk: &dyn Disk, generation: u64, logs: u32) -> Result<Vec<String>, DiskError> {
     let mut names = Vec::new();
     for logger in 0..logs {
@@ -624,8 +570,7 @@ pub(crate) fn is_mapped_file(path: &str) -> bool {
 }
 
 /// Removes mapped files of a log that belong to this database (I1), if `is_needless` is true for their generation. A
-/// power cut may leave a file of zeros. In a folder of this database such a file is removed by its name, if its
-/// generation is an earlier generation.
+/// file of zeros, as a power cut leaves, is removed by its name, if its generation is an earlier one.
 pub(crate) fn remove(
     disk: &dyn Disk,
     logger: u32,

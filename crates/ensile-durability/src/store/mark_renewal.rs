@@ -7,24 +7,20 @@
 //! | the folder holds no file, and the manifest lists a file (I2) | the device may be missing: no mark is written |
 //! | the folder has another mark, or another number | no mark is written |
 //!
-//! Neighbours: a repair writes such marks; an examination and `claim` name the remedy in their errors; an adoption
-//! writes every mark anew.
+//! Neighbours: a repair writes such marks; an examination and `claim` name the remedy in their errors.
 
 use ensile_disk::Disk;
 
 use super::locks::Locks;
 use super::ownership;
-use crate::DurabilityError;
 use crate::files::block::scan::Scanner;
 use crate::files::manifest::Manifest;
 use crate::files::mark::Mark;
 use crate::files::names::{FOLDER, FOLDER_NEW, LOCK, MAIN};
+use crate::{DurabilityError, Result};
 
 /// Names of the folders of this manifest whose marks a repair can write anew.
-///
-/// # Errors
-/// An error of the disk.
-pub(crate) fn renewable_marks(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, DurabilityError> {
+pub(crate) fn renewable_marks(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>> {
     if ownership::check_main(disk, manifest, false).is_err() {
         return Ok(Vec::new());
     }
@@ -37,16 +33,21 @@ pub(crate) fn renewable_marks(disk: &dyn Disk, manifest: &Manifest) -> Result<Ve
     Ok(renewable)
 }
 
+/// As [`renewable_marks`]; empty without a readable manifest.
+pub(crate) fn renewable_in(disk: &dyn Disk) -> Result<Vec<String>> {
+    match Manifest::read(disk) {
+        Ok(Some(manifest)) => renewable_marks(disk, &manifest),
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// Writes the marks of these folders of a closed database.
-///
-/// # Errors
-/// [`DurabilityError::InUse`], or an error of the disk.
 pub(crate) fn renew_marks(
     disk: &dyn Disk,
     manifest: &Manifest,
     names: &[String],
     locks: &mut Locks,
-) -> Result<(), DurabilityError> {
+) -> Result<()> {
     for name in names {
         locks.add_folder(disk, name)?;
         let mark = ownership::mark(manifest, name);
@@ -56,17 +57,12 @@ pub(crate) fn renew_marks(
     Ok(())
 }
 
-/// Path of the mark of a folder.
 pub(crate) fn mark_file(folder: &str) -> String {
     format!("{folder}/{FOLDER}")
 }
 
 /// True if the folder's mark is lost or damaged, and the folder is proved to be this database's.
-pub(crate) fn is_renewable(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    name: &str,
-) -> Result<bool, DurabilityError> {
+pub(crate) fn is_renewable(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool> {
     if ownership::check_is_there(disk, name).is_err()
         || !ownership::is_same(disk.folder_id(name)?, manifest.folders[name])
     {
@@ -82,8 +78,7 @@ pub(crate) fn is_renewable(
         return Ok(false);
     }
     let files = disk.list(name)?;
-    let mut files =
-        files.iter().filter(|file| ![FOLDER, FOLDER_NEW, LOCK].contains(&file.as_str())).peekable();
+    let mut files = files.iter().filter(|one| ![FOLDER, FOLDER_NEW, LOCK].contains(&one.as_str())).peekable();
     if files.peek().is_none() {
         return Ok(!ownership::is_needed(manifest, name));
     }

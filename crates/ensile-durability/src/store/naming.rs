@@ -1,19 +1,17 @@
 //! Check of a folder's application name at an open, and the name that an open gives.
 //!
-//! Invariant: I5: A folder with a name is opened for this name only, and not without a name. A folder without a name
-//! gets the name of the open, with the manifest of the open.
+//! Invariant: I5: a folder with a name is opened for this name only. A folder without a name gets the open's.
 //!
-//! Neighbours: `application` has the name. `open` compares the name before the first change, and `recovery` reports a
-//! name that was given.
+//! Neighbours: `application` has the name. `open` compares it before the first change; `recovery` reports a given name.
 
 use std::fmt;
 use std::path::Path;
 
 use ensile_disk::Disk;
 
-use crate::DurabilityError;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::application::ApplicationName;
+use crate::{DurabilityError, Result};
 
 /// Expected owner of a folder at an open (I5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,10 +27,7 @@ pub enum Naming {
 
 impl Naming {
     /// Checks that a folder with this manifest may be opened with this naming.
-    ///
-    /// # Errors
-    /// [`DurabilityError::OtherApplication`]; the disk's.
-    pub(crate) fn check(&self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+    pub(crate) fn check(&self, disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
         let Some(found) = &manifest.application else { return Ok(()) };
         let given = match self {
             Self::Unasked => return Ok(()),
@@ -64,13 +59,8 @@ pub struct NameGiven {
 }
 
 impl NameGiven {
-    /// Report of the name that an open for `naming` gives a folder with this manifest; `None` if the folder gets no
-    /// name.
-    pub(crate) fn from_naming(
-        naming: &Naming,
-        disk: &dyn Disk,
-        before: &Manifest,
-    ) -> Result<Option<Self>, DurabilityError> {
+    /// Report of the name that an open for `naming` gives a folder with this manifest; `None` without a new name.
+    pub(crate) fn from_naming(naming: &Naming, disk: &dyn Disk, before: &Manifest) -> Result<Option<Self>> {
         let Naming::Named(name) = naming else { return Ok(None) };
         // A folder without a generation is still being made, and cannot hold data of another application.
         if before.application.is_some() || before.generations.is_empty() {

@@ -1,31 +1,26 @@
 //! First step of an open, a repair and an adoption: locks the folders, and checks that they belong to the database.
 //!
 //! Invariants:
-//! - I1: nothing is made in a folder before the folder proves to belong to the database, or to be empty. So a refused
-//!   open leaves no file.
-//! - I5, I6: the name of the application and the types of the entries are compared before anything is changed.
-//! - H6, H8: the remembered shared store is compared before anything is changed.
-//! - I3: the locks come before the first look into a folder. If a lock must make a file, the checks also come before
-//!   the lock.
-//! - N24: a folder for a copy names the copy from the first manifest on. The folder opens for that copy only.
+//! - I1, I5, I6, H6, H8: owner, name, types and store are compared first, so a refused open leaves no file.
+//! - I3: the locks come before the first look into a folder. Before a lock that must make a file, the checks come too.
+//! - N24: a folder for a copy names the copy from the first manifest on, and opens for that copy only.
 //!
-//! Neighbours: [`ownership`] judges the folders, [`super::locks`] has the locks; `recovery` opens the store, and an
-//! examination only locks the folders.
+//! Neighbours: [`ownership`] judges the folders, [`super::locks`] has the locks; `recovery` opens the store.
 
 use std::sync::Arc;
 
-use ensile_disk::{Disk, DiskError};
+use ensile_disk::Disk;
 
 use super::locks::{LockMode, Locks};
 use super::naming::Naming;
 use super::ownership;
 use super::shipping_open::ShippingOpen;
-use super::unlocked_disk_guard::Watched;
-use crate::DurabilityError;
+use super::unlocked_disk_guard::guard_disk;
 use crate::files::manifest::creation_marker::UnfinishedCopy;
 use crate::files::manifest::types::StatedTypes;
 use crate::files::manifest::{Making, Manifest, ManifestKeeper};
 use crate::files::names::{LOCK, MAIN, MANIFEST};
+use crate::{DurabilityError, Result};
 
 /// Condition of an open on the existence of the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +34,6 @@ pub enum Opening {
     New,
 }
 
-/// Conditions of an open on the folder's manifest.
 #[derive(Debug)]
 pub(crate) struct WantedStore<'w> {
     pub(crate) opening: Opening,
@@ -63,20 +57,13 @@ pub(crate) struct Store {
 
 impl Store {
     /// Locks the folders, checks the owner, and begins a new database if there is none. An archive that is given up is
-    /// not checked, and leaves the list.
-    ///
-    /// # Errors
-    /// As the table in [`ownership`] says. An error leaves the folder as it was.
-    pub(crate) fn open(disk: Arc<dyn Disk>, wanted: &WantedStore<'_>) -> Result<Self, DurabilityError> {
+    /// not checked, and leaves the list. Errors: as the table in [`ownership`] says; the folder is as it was.
+    pub(crate) fn open(disk: Arc<dyn Disk>, wanted: &WantedStore<'_>) -> Result<Self> {
         Self::open_for(disk, wanted, None)
     }
 
     /// Opens as [`Store::open`] does, for a copy that begins or continues. The manifest names the copy from here on.
-    pub(crate) fn open_for_copy(
-        disk: Arc<dyn Disk>,
-        opening: Opening,
-        copy: UnfinishedCopy,
-    ) -> Result<Self, DurabilityError> {
+    pub(crate) fn open_for_copy(disk: Arc<dyn Disk>, opening: Opening, copy: UnfinishedCopy) -> Result<Self> {
         let wanted = WantedStore {
             opening,
             naming: &Naming::Unasked,
@@ -94,10 +81,10 @@ impl Store {
         disk: Arc<dyn Disk>,
         &WantedStore { opening, naming, types, shipping, gives_up_archive }: &WantedStore<'_>,
         copy: Option<UnfinishedCopy>,
-    ) -> Result<Self, DurabilityError> {
+    ) -> Result<Self> {
         let mut locks = Locks::of_folder(&*disk, LockMode::Exclusive)?;
         // Checks that need no lock. The same checks are repeated under the locks.
-        let look = |manifest: &Manifest| -> Result<(), DurabilityError> {
+        let look = |manifest: &Manifest| -> Result<()> {
             check_opening(&*disk, manifest, opening, copy)?;
             shipping.check(&*disk, manifest)?;
             naming.check(&*disk, manifest)?;
@@ -105,8 +92,8 @@ impl Store {
         };
         match Manifest::read(&*disk)? {
             None => check_new(&*disk, opening)?,
-            // `LOCK` is made only after the folder has proved to belong to the database, and may be opened so (I1). An
-            // existing `LOCK` is locked first, so that the error names its holder.
+            // `LOCK` is made only after the folder may be opened (I1). An existing one is locked first: the error names
+            // its holder.
             Some(mut manifest) if !disk.exists(LOCK)? => {
                 ownership::check_main(&*disk, &manifest, false)?;
                 look(&manifest)?;
@@ -118,7 +105,7 @@ impl Store {
             Some(_) => {}
         }
         locks.add_file(&*disk)?;
-        let disk = Watched::wrap_unlocked(Arc::clone(&disk), &locks)?;
+        let disk = guard_disk(&disk, &locks)?;
         let manifest = Manifest::read(&*disk)?;
         let Some(mut manifest) = manifest else {
             // Second check: if folders cannot be locked, another process may have been here before `LOCK` was held.
@@ -146,7 +133,7 @@ impl Store {
 }
 
 /// Checks that the folder is new, and that `opening` permits a new database.
-fn check_new(disk: &dyn Disk, opening: Opening) -> Result<(), DurabilityError> {
+fn check_new(disk: &dyn Disk, opening: Opening) -> Result<()> {
     if let Some(why) = ownership::why_not_new(disk)? {
         return Err(why);
     }
@@ -162,7 +149,7 @@ fn check_opening(
     manifest: &Manifest,
     opening: Opening,
     copy: Option<UnfinishedCopy>,
-) -> Result<(), DurabilityError> {
+) -> Result<()> {
     ownership::check_creating(disk, manifest)?;
     match manifest.unfinished_copy() {
         Some(unfinished) if copy == Some(unfinished) => return Ok(()),
@@ -184,8 +171,8 @@ fn listed_there(
     disk: &dyn Disk,
     manifest: &Manifest,
     is_hard_linked: bool,
-    note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
-) -> Result<(Vec<String>, Vec<String>), DurabilityError> {
+    note: &mut dyn FnMut(DurabilityError) -> Result<()>,
+) -> Result<(Vec<String>, Vec<String>)> {
     ownership::check_main(disk, manifest, is_hard_linked).or_else(&mut *note)?;
     let mut there: Vec<String> = Vec::new();
     let mut missing = Vec::new();
@@ -202,12 +189,7 @@ fn listed_there(
 
 /// True if the listed folder belongs to the database. False if the owner is unknown and the folder is not needed:
 /// `claim` checks the folder again before use. If `finishes`, a prepared mark is put in place.
-fn is_listed_ours(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    name: &str,
-    finishes: bool,
-) -> Result<bool, DurabilityError> {
+fn is_listed_ours(disk: &dyn Disk, manifest: &Manifest, name: &str, finishes: bool) -> Result<bool> {
     match ownership::check_listed(disk, manifest, name, finishes) {
         Err(DurabilityError::NotMounted { .. }) if !ownership::is_needed(manifest, name) => Ok(false),
         checked => checked.map(|()| true),
@@ -215,21 +197,20 @@ fn is_listed_ours(
 }
 
 /// Checks the owner of the listed folders. The call takes no lock and makes no file.
-fn look_at_listed(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+fn look_at_listed(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     let (there, _) = listed_there(disk, manifest, false, &mut Err)?;
     there.iter().try_for_each(|name| is_listed_ours(disk, manifest, name, false).map(drop))
 }
 
-/// Locks the listed folders, and checks the owner. `note` receives each finding, and an error of `note` ends the call.
-/// Returns the missing folders that are not needed.
+/// Locks the listed folders, and checks the owner. An error of `note` ends the call. Returns the unneeded missing ones.
 fn lock_listed(
     disk: &dyn Disk,
     manifest: &Manifest,
     locks: &mut Locks,
-    note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
-) -> Result<Vec<String>, DurabilityError> {
+    note: &mut dyn FnMut(DurabilityError) -> Result<()>,
+) -> Result<Vec<String>> {
     let (mut there, missing) = listed_there(disk, manifest, locks.is_hard_linked()?, note)?;
-    let is_exclusive = locks.mode() == LockMode::Exclusive;
+    let is_exclusive = locks.mode == LockMode::Exclusive;
     if is_exclusive {
         // The check comes before the first lock too: if folders cannot be locked, a lock makes a file (I1).
         let mut ours = Vec::new();
@@ -249,17 +230,13 @@ fn lock_listed(
     Ok(missing)
 }
 
-/// Locks the folders of an existing database for a caller that does not open the database, such as an examination. A
-/// copy that has not ended is refused. `note` receives the reasons for which an open would refuse the folders.
-///
-/// # Errors
-/// Errors of `note`, and errors of an open that concern this machine. An unreadable manifest is no error here: the
-/// caller judges the manifest later.
+/// Locks the folders of an existing database for a caller that does not open it. A copy that has not ended is refused.
+/// `note` receives the reasons for which an open would refuse. An unreadable manifest is judged by the caller.
 pub(crate) fn lock_existing(
     disk: &dyn Disk,
     mode: LockMode,
-    note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
-) -> Result<Locks, DurabilityError> {
+    note: &mut dyn FnMut(DurabilityError) -> Result<()>,
+) -> Result<Locks> {
     let mut locks = lock_main(disk, mode)?;
     let Ok(Some(mut manifest)) = Manifest::read(disk) else { return Ok(locks) };
     manifest.check_no_copy(disk)?;
@@ -279,7 +256,7 @@ pub(crate) fn lock_existing(
 }
 
 /// Locks the main folder of an existing database, and the file `LOCK` if present.
-pub(super) fn lock_main(disk: &dyn Disk, mode: LockMode) -> Result<Locks, DurabilityError> {
+pub(super) fn lock_main(disk: &dyn Disk, mode: LockMode) -> Result<Locks> {
     let mut locks = Locks::of_folder(disk, mode)?;
     if !disk.exists(MANIFEST)? {
         match ownership::why_not_new(disk)? {
@@ -293,10 +270,4 @@ pub(super) fn lock_main(disk: &dyn Disk, mode: LockMode) -> Result<Locks, Durabi
         locks.add_file(disk)?;
     }
     Ok(locks)
-}
-
-/// Disk for a caller that changes files without opening the database. The disk is watched if the main folder cannot be
-/// locked (I3).
-pub(crate) fn guard_disk(disk: &Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
-    Watched::wrap_unlocked(Arc::clone(disk), locks)
 }

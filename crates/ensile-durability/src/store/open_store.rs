@@ -1,17 +1,12 @@
-//! Store of an open database, shared by its log and its checkpoints.
-//!
-//! A recovery creates the store after the manifest lists the open generation. The store ends with the release of the
-//! folders.
+//! Store of an open database, shared by its log and its checkpoints, until the release of the folders.
 //!
 //! Invariants:
-//! - I3: The folders are locked until the last write to the folders has ended.
-//! - I4: A forked process changes no file: every public call of the log and of the checkpoints checks the process
-//!   first.
+//! - I3: the folders are locked until the last write to the folders has ended.
+//! - I4: every public call of the log and of the checkpoints checks the process first.
 //! - L4, L6: E begins above D of the life before, and below the end of the reserved epochs.
 //! - A single thread at a time replaces the manifest, and `release` waits for this thread.
 //!
-//! Neighbours: `open` has the folders during a recovery, whose `finish` hands the folders over. `Log` and `Checkpoints`
-//! share the store. `epoch_renewal` reserves epochs here.
+//! Neighbours: a recovery's `finish` hands the folders over. `Log` and `Checkpoints` share the store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc as StdArc;
@@ -24,18 +19,17 @@ use ensile_disk::{Disk, DiskError, Process};
 use ensile_epoch::Epochs;
 
 use super::archive::Archive;
-use super::closed_file::ClosedFile;
-use super::closed_files::ClosedFiles;
+use super::closed_files::{ClosedFile, ClosedFiles};
 use super::disk_reserve::Reserve;
 use super::leases::{Clearance, Leases};
 use super::locks::Locks;
 use super::reserved_epochs::ReservedEpochs;
 use super::ship_retention::ShippingHold;
 use super::space_reclaim::ReturnedSpace;
-use crate::DurabilityError;
 use crate::files::hint::HintWriter;
 use crate::files::manifest::ManifestKeeper;
 use crate::files::names::log_folder;
+use crate::{DurabilityError, Result};
 
 /// Parts of a new store: the folders of the generation that a recovery has begun, and their guards.
 #[derive(Debug)]
@@ -45,11 +39,9 @@ pub struct StoreStart {
     pub(crate) locks: Locks,
     pub(crate) hint: HintWriter,
     pub(crate) reserve: Reserve,
-    /// Log files of closed generations.
     pub(crate) older: Vec<ClosedFile>,
     /// Archive that receives files before their removal; `None` without an archive.
     pub(crate) archive: Option<Archive>,
-    /// Intended duration of an epoch.
     pub(crate) epoch_interval: Duration,
     /// Bytes of log that the recovery replayed, and that the next recovery would replay again.
     pub(crate) replayed_bytes: u64,
@@ -60,10 +52,9 @@ pub struct StoreStart {
 pub struct OpenStore {
     disk: StdArc<dyn Disk>,
     /// Process that opened the database. No other process uses the store (I4).
-    process: Process,
+    pub(crate) process: Process,
     epochs: Arc<Epochs>,
     clock: Clock,
-    /// Keeper of a manifest that stood on disk.
     manifest: Mutex<ManifestKeeper>,
     /// Reserved epochs. No panic under this lock leaves a half-changed value.
     pub(super) reserved_epochs: Mutex<ReservedEpochs>,
@@ -77,7 +68,8 @@ pub struct OpenStore {
     archive: Option<Archive>,
     hold: ShippingHold,
     returned: ReturnedSpace,
-    replayed_bytes: u64,
+    /// See [`StoreStart`].
+    pub(crate) replayed_bytes: u64,
     /// Locks that keep other processes out; `None` after the release. Locks are only added, or taken as a whole.
     locks: Mutex<Option<Locks>>,
 }
@@ -88,11 +80,7 @@ impl OpenStore {
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for epochs that begin too low.
-    pub fn start(
-        start: StoreStart,
-        epochs: Arc<Epochs>,
-        clock: Clock,
-    ) -> Result<StdArc<Self>, DurabilityError> {
+    pub fn start(start: StoreStart, epochs: Arc<Epochs>, clock: Clock) -> Result<StdArc<Self>> {
         let StoreStart { disk, keeper, locks, hint, reserve, older, archive, epoch_interval, replayed_bytes } =
             start;
         let (first, reserved) = (keeper.manifest().open_generation().first, keeper.manifest().reserved);
@@ -128,12 +116,10 @@ impl OpenStore {
         }))
     }
 
-    /// Disk with the database's folder.
     pub(crate) fn disk(&self) -> &StdArc<dyn Disk> {
         &self.disk
     }
 
-    /// Epochs of the database, with E.
     pub(crate) fn epochs(&self) -> &Arc<Epochs> {
         &self.epochs
     }
@@ -142,23 +128,13 @@ impl OpenStore {
         &self.clock
     }
 
-    /// Bytes of log that the recovery replayed, and that the next recovery would replay again.
-    pub(crate) fn replayed_bytes(&self) -> u64 {
-        self.replayed_bytes
-    }
-
-    /// Process that opened the database.
-    pub(crate) fn process(&self) -> &Process {
-        &self.process
-    }
-
     /// True if this process was forked from the process that opened the database (I4).
     pub(crate) fn is_forked(&self) -> bool {
         !self.process.is_this()
     }
 
     /// Fails in a process that was forked from the process that opened the database (I4).
-    pub(crate) fn check_process(&self) -> Result<(), DurabilityError> {
+    pub(crate) fn check_process(&self) -> Result<()> {
         if self.is_forked() { Err(DurabilityError::Forked) } else { Ok(()) }
     }
 
@@ -167,7 +143,6 @@ impl OpenStore {
         self.manifest.lock()
     }
 
-    /// Disk reserve, for the moment of a full disk.
     pub(crate) fn reserve(&self) -> &Reserve {
         &self.reserve
     }
@@ -182,15 +157,11 @@ impl OpenStore {
         self.hint.lock().close(durable, blocks, ended);
     }
 
-    /// Leases, for their figures.
     pub(crate) fn leases(&self) -> &Leases {
         &self.leases
     }
 
     /// Clearance to remove covered files (I3). `None` if a lease is held: the caller asks again later.
-    ///
-    /// # Errors
-    /// The disk's.
     pub(crate) fn ask_leases(&self) -> Result<Option<Clearance>, DiskError> {
         self.leases.ask(&*self.disk, self.clock.nanos())
     }
@@ -201,17 +172,14 @@ impl OpenStore {
     }
 
     /// Removes the files of closed generations if their entries have epochs below `covered`, and if the manifest no
-    /// longer lists their generation. Every file is archived first. The order of the removals is free, because no
-    /// listed generation needs the files. `note` is called with every removed file.
-    ///
-    /// # Errors
-    /// The disk's, and the archive's. A later call tries again.
+    /// longer lists their generation; so the order of the removals is free. Every file is archived first. `note` is
+    /// called with every removed file. After an error, a later call tries again.
     pub(crate) fn remove_older_below(
         &self,
         covered: Epoch,
         _clearance: &Clearance,
         mut note: impl FnMut(&ClosedFile),
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         let (mut folders, mut spaces) = (BTreeSet::new(), Vec::new());
         let listed = self.manifest().manifest().generations.first().map_or(0, |oldest| oldest.number);
         // A listed generation needs a file of every log, even if the file is covered (K5).
@@ -232,27 +200,20 @@ impl OpenStore {
         removed
     }
 
-    /// Space of removed files that is freed in pieces.
     pub(crate) fn returned_space(&self) -> &ReturnedSpace {
         &self.returned
     }
 
-    /// Archive that receives closed files; `None` without an archive.
     pub(crate) fn archive(&self) -> Option<&Archive> {
         self.archive.as_ref()
     }
 
-    /// Hold on log files that are not shipped yet.
     pub(crate) fn hold(&self) -> &ShippingHold {
         &self.hold
     }
 
-    /// Writes the generations of the manifest to the archive, if present (A3). The next manifest remembers the
-    /// archive's state (A2).
-    ///
-    /// # Errors
-    /// The archive cannot be written.
-    pub(crate) fn note_in_archive(&self) -> Result<(), DurabilityError> {
+    /// Writes the manifest's generations to the archive, if present (A3). The next manifest has its seal (A2).
+    pub(crate) fn note_in_archive(&self) -> Result<()> {
         let Some(archive) = &self.archive else { return Ok(()) };
         let manifest = self.manifest.lock().manifest().clone();
         archive.note(&manifest)?;
@@ -263,23 +224,17 @@ impl OpenStore {
         Ok(())
     }
 
-    /// Files of closed generations.
     pub(crate) fn older(&self) -> &ClosedFiles {
         &self.older
     }
 
-    /// Keeps these locks until the release of the store.
     pub(crate) fn keep_locks(&self, more: Locks) {
         if let Some(locks) = &mut *self.locks.lock() {
             locks.extend(more);
         }
     }
 
-    /// Checks that the main folder and the folders of `logs` logs still have names. A removed folder takes its files
-    /// with it.
-    ///
-    /// # Errors
-    /// [`DiskError::Removed`]; the disk's.
+    /// Checks that the main folder and the folders of `logs` logs still have names: a removed folder takes its files.
     pub(crate) fn check_named(&self, logs: usize) -> Result<(), DiskError> {
         self.locks.lock().as_ref().map_or(Ok(()), |locks| locks.check_named(logs))
     }

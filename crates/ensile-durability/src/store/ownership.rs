@@ -1,7 +1,6 @@
 //! Owner of a folder, decided from marks and folder numbers (inode and birth time) before anything is changed (I1, I2).
 //!
-//! The manifest lists the number of each folder. The mark in a folder names the database and the number of the main
-//! folder.
+//! The manifest lists the number of each folder. The mark in a folder names the database and the main folder's number.
 //!
 //! | found | then |
 //! |---|---|
@@ -13,10 +12,7 @@
 //! | no manifest, and a trace of an earlier life | damage |
 //! | no manifest, and files or folders of something else | not a database: refused |
 //!
-//! The opening block of a file names the file's database. The store reads the block before it removes an unlisted file.
-//!
-//! Neighbours: `open` and `claim` call this module, and recovery before it removes files; an examination calls too;
-//! `adoption` rewrites marks and numbers.
+//! Neighbours: `open`, `claim`, an examination and a recovery before removals call; `adoption` rewrites marks.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +29,7 @@ use crate::files::names::{
     ARCHIVE_FOLDER, FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW, RATES, RESERVE,
     checkpointer_of, log_folder, logger_of,
 };
-use crate::{DurabilityError, EntryKind};
+use crate::{DurabilityError, EntryKind, Result};
 
 /// Maximum number of foreign files that an error names.
 const NAMED_MAX: usize = 3;
@@ -45,19 +41,16 @@ pub(crate) fn is_same(a: FolderId, b: FolderId) -> bool {
     a.inode == b.inode && a.born_nanos.zip(b.born_nanos).is_none_or(|(a, b)| a == b)
 }
 
-/// True if the folder is a copy of the manifest's folder, as a whole or in a part: the number of the main folder, or of
-/// an existing listed folder, differs from the manifest. Marks are not compared, because a copy has the same marks. An
-/// empty listed folder is no copy: its device is not mounted.
+/// True if the folder is a copy of the manifest's folder, in whole or part: the number of the main folder, or of an
+/// existing listed one, differs. Copies have the same marks. An empty listed folder's device is not mounted.
 pub(crate) fn is_copy(disk: &dyn Disk, manifest: &Manifest) -> Result<bool, DiskError> {
     if !is_same(disk.folder_id("")?, manifest.main()) {
         return Ok(true);
     }
     for (name, listed) in manifest.folders.iter().filter(|(name, _)| *name != MAIN) {
-        let is_there = match disk.folder_kind(name)? {
-            FolderKind::Missing | FolderKind::Link { is_there: false, .. } => false,
-            FolderKind::Plain | FolderKind::Link { .. } => true,
-        };
-        if is_there && !is_same(disk.folder_id(name)?, *listed) && !holds_nothing(disk, name)? {
+        let kind = disk.folder_kind(name)?;
+        let is_gone = matches!(kind, FolderKind::Missing | FolderKind::Link { is_there: false, .. });
+        if !is_gone && !is_same(disk.folder_id(name)?, *listed) && !holds_nothing(disk, name)? {
             return Ok(true);
         }
     }
@@ -71,11 +64,7 @@ pub(crate) fn mark(manifest: &Manifest, name: &str) -> Mark {
 }
 
 /// Checks that the main folder is the folder for which the manifest was written.
-pub(crate) fn check_main(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    is_hard_linked: bool,
-) -> Result<(), DurabilityError> {
+pub(crate) fn check_main(disk: &dyn Disk, manifest: &Manifest, is_hard_linked: bool) -> Result<()> {
     let found = disk.folder_id("")?;
     if is_same(found, manifest.main()) {
         return Ok(());
@@ -89,8 +78,7 @@ pub(crate) fn check_main(
     })
 }
 
-/// True if the listed folder is needed: for a log of a counting generation, for the installed checkpoint, or as the
-/// archive.
+/// True if the listed folder is needed: for a log of a counting generation, for the checkpoint, or as the archive.
 pub(crate) fn is_needed(manifest: &Manifest, name: &str) -> bool {
     let logs = manifest.generations.iter().map(|generation| generation.logs).max().unwrap_or(0);
     let checkpoint = manifest.checkpoint.as_ref().map(InstalledCheckpoint::folders).unwrap_or_default();
@@ -101,13 +89,9 @@ pub(crate) fn is_needed(manifest: &Manifest, name: &str) -> bool {
 }
 
 /// Names of the folders in which recovery and checkpoints search for files, without the main folder: the listed
-/// folders, and unlisted folders with this database's mark. A crash leaves unlisted folders, and so does an older
-/// manifest that was put back. An open claims only the folders of its settings, but files in the other folders prove no
-/// less.
-pub(crate) fn folders_to_search(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-) -> Result<BTreeSet<String>, DurabilityError> {
+/// folders, and unlisted folders with this database's mark, as a crash leaves, or an older manifest that was put back.
+/// An open claims only the folders of its settings, but files in the other folders prove no less.
+pub(crate) fn folders_to_search(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeSet<String>> {
     let mut names: BTreeSet<String> = manifest.folders.keys().filter(|name| *name != MAIN).cloned().collect();
     for name in disk.list_folders("")? {
         let is_numbered = logger_of(&name).or(checkpointer_of(&name)).is_some();
@@ -119,7 +103,7 @@ pub(crate) fn folders_to_search(
 }
 
 /// True if an unlisted folder proves to be this database's. A mark that cannot be parsed proves nothing.
-fn has_our_mark(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool, DurabilityError> {
+fn has_our_mark(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool> {
     if matches!(disk.folder_kind(name)?, FolderKind::Link { is_there: false, .. }) {
         return Ok(false);
     }
@@ -130,8 +114,7 @@ fn has_our_mark(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool
     }
 }
 
-/// Checks that a listed folder exists.
-pub(crate) fn check_is_there(disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
+pub(crate) fn check_is_there(disk: &dyn Disk, name: &str) -> Result<()> {
     match folders::check(disk, name)? {
         FolderKind::Missing => Err(DurabilityError::damaged_file(
             name,
@@ -142,14 +125,8 @@ pub(crate) fn check_is_there(disk: &dyn Disk, name: &str) -> Result<(), Durabili
     }
 }
 
-/// Checks that the existing listed folder `name` belongs to the database. If `finishes`, a mark that lacks only its
-/// rename is put in place.
-pub(crate) fn check_listed(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    name: &str,
-    finishes: bool,
-) -> Result<(), DurabilityError> {
+/// Checks that the listed folder `name` is the database's. If `finishes`, a mark that lacks only its rename is placed.
+pub(crate) fn check_listed(disk: &dyn Disk, manifest: &Manifest, name: &str, finishes: bool) -> Result<()> {
     let (wanted, listed) = (mark(manifest, name), manifest.folders[name]);
     let found = Mark::read(disk, name)?;
     let is_prepared = found.as_ref() != Some(&wanted) && wanted.is_prepared(disk)?;
@@ -189,10 +166,7 @@ pub(crate) fn check_listed(
 
 /// Checks that the unlisted folder `name` may become this database's, and returns the mark for the folder. An earlier
 /// open that failed may have left the mark already, without a successful sync.
-///
-/// # Errors
-/// [`DurabilityError::ForeignFolder`].
-pub(crate) fn check_free(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<Mark, DurabilityError> {
+pub(crate) fn check_free(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<Mark> {
     let wanted = mark(manifest, name);
     let detail = match Mark::read(disk, name)? {
         Some(found) if found == wanted => return Ok(wanted),
@@ -221,9 +195,8 @@ pub(crate) fn holds_nothing(disk: &dyn Disk, name: &str) -> Result<bool, DiskErr
     Ok(disk.list(name)?.iter().all(|file| file == FOLDER_NEW || file == LOCK))
 }
 
-/// Checks that no two names lead to the same folder. Two logs or checkpointers in one folder would meet each other's
-/// files.
-pub(crate) fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<(), DurabilityError> {
+/// Checks that no two names lead to the same folder: two owners would meet each other's files.
+pub(crate) fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<()> {
     for (at, name) in names.iter().enumerate() {
         for other in &names[..at] {
             if disk.is_same_folder(other, name)? {
@@ -245,13 +218,11 @@ fn is_own_folder(name: &str) -> bool {
     name == ARCHIVE_FOLDER || ["log", "checkpoint", "repaired-"].into_iter().any(numbered)
 }
 
-/// Reason why a folder without a manifest is not new. `None` if the folder and its linked folders have no trace of an
-/// earlier life (I2) and no foreign files.
+/// Reason why a folder without a manifest is not new; `None` without a trace of an earlier life (I2) or foreign files.
 ///
-/// `LOCK` is no trace: an open makes `LOCK` before the manifest, and a crash leaves `LOCK` alone. `LEASES` is no trace,
-/// because the file is empty. `MANIFEST.new` is a trace only if it is the manifest of a created database. The first
-/// `MANIFEST.new` is of a database under creation.
-pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, DurabilityError> {
+/// `LOCK` is no trace: an open makes `LOCK` before the manifest. `LEASES` is no trace, because the file is empty.
+/// `MANIFEST.new` is a trace only if it is of a created database: the first one is of a database under creation.
+pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>> {
     let files = disk.list("")?;
     let folder = disk.folder_place("")?;
     if files.iter().any(|file| file == FOLDER) {
@@ -270,10 +241,8 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
     }
     let folders = disk.list_folders("")?;
     for name in folders.iter().filter(|name| is_own_folder(name)) {
-        if matches!(disk.folder_kind(name)?, FolderKind::Link { is_there: false, .. }) {
-            continue;
-        }
-        if !disk.list(name)?.is_empty() {
+        let is_gone = matches!(disk.folder_kind(name)?, FolderKind::Link { is_there: false, .. });
+        if !is_gone && !disk.list(name)?.is_empty() {
             traces.push(name.clone());
         }
     }
@@ -290,10 +259,9 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
     };
     // Snapshots, waste bins and similar folders have names that begin with a dot.
     let is_systems = |name: &str| name == LOST_AND_FOUND || name.starts_with('.');
-    let is_other_folder = |name: &&str| !is_own_folder(name) && !is_systems(name);
+    let is_foreign = |name: &&str| !is_own_folder(name) && !is_systems(name);
     let others = files.iter().map(String::as_str).filter(is_other);
-    let others: Vec<&str> =
-        others.chain(folders.iter().map(String::as_str).filter(is_other_folder)).collect();
+    let others: Vec<&str> = others.chain(folders.iter().map(String::as_str).filter(is_foreign)).collect();
     if others.is_empty() {
         return Ok(None);
     }
@@ -302,11 +270,8 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
     Ok(Some(DurabilityError::NotADatabase { folder, detail }))
 }
 
-/// Reads the manifest of a folder that must have a manifest.
-///
-/// # Errors
-/// Those of [`Manifest::read`]. A missing manifest is damage, or means that the folder has no database.
-pub(crate) fn expect_manifest(disk: &dyn Disk) -> Result<Manifest, DurabilityError> {
+/// Reads the manifest of a folder that must have one: a missing manifest is damage, or the folder has no database.
+pub(crate) fn expect_manifest(disk: &dyn Disk) -> Result<Manifest> {
     match Manifest::read(disk)? {
         Some(manifest) => Ok(manifest),
         None => Err(match why_not_new(disk)? {
@@ -316,12 +281,11 @@ pub(crate) fn expect_manifest(disk: &dyn Disk) -> Result<Manifest, DurabilityErr
     }
 }
 
-/// Kind of the entries in a folder, from its manifest. `None` without a manifest, or while the database is under
-/// creation. Another process may have the database open.
+/// Kind of the entries in a folder, perhaps of an open database. `None` without a manifest, or under creation.
 ///
 /// # Errors
 /// Those of a manifest that is damaged or of a newer version; the disk's.
-pub fn entries_in(disk: &dyn Disk) -> Result<Option<EntryKind>, DurabilityError> {
+pub fn entries_in(disk: &dyn Disk) -> Result<Option<EntryKind>> {
     Ok(Manifest::read(disk)?.and_then(|manifest| Some(manifest.generations.last()?.entries)))
 }
 
@@ -329,16 +293,12 @@ pub fn entries_in(disk: &dyn Disk) -> Result<Option<EntryKind>, DurabilityError>
 ///
 /// # Errors
 /// [`DurabilityError::OtherEntries`]; those of [`entries_in`].
-pub fn expect_entries(disk: &dyn Disk, wanted: EntryKind) -> Result<(), DurabilityError> {
+pub fn expect_entries(disk: &dyn Disk, wanted: EntryKind) -> Result<()> {
     Manifest::read(disk)?.map_or(Ok(()), |manifest| check_entries(disk, &manifest, wanted))
 }
 
 /// Checks that the entries of the manifest's generations are of the kind `wanted`.
-pub(crate) fn check_entries(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    wanted: EntryKind,
-) -> Result<(), DurabilityError> {
+pub(crate) fn check_entries(disk: &dyn Disk, manifest: &Manifest, wanted: EntryKind) -> Result<()> {
     let mut kinds = manifest.generations.iter().map(|generation| generation.entries);
     match kinds.find(|kind| *kind != wanted) {
         None => Ok(()),
@@ -346,9 +306,8 @@ pub(crate) fn check_entries(
     }
 }
 
-/// Refuses a manifest in state *creating* beside a file that only a created database has. Such a manifest is an older
-/// copy (I2).
-pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+/// Refuses a manifest in state *creating* beside a file that only a created database has: it is an older copy (I2).
+pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     if manifest.state == Making::Created || !disk.exists(HINT)? {
         return Ok(());
     }
@@ -356,12 +315,9 @@ pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
     Err(DurabilityError::damaged_file(MANIFEST, 0, detail))
 }
 
-/// True if an unlisted file proves to be this database's (I1). A file that ends before its opening block is whole
-/// counts too: the opening block is synced before later blocks are written.
-///
-/// # Errors
-/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`].
-pub(crate) fn proves_ours(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool, DurabilityError> {
+/// True if an unlisted file proves to be this database's (I1), or ends before its opening block is whole: that block is
+/// synced before later blocks. Errors: [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`].
+pub(crate) fn proves_ours(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool> {
     let opening = Scanner::opening_of(disk, name)?;
     match opening {
         Ok(opened) => manifest.check_ours(name, opened.origin.identity).map(|()| true),

@@ -1,17 +1,13 @@
-//! Reservation of epochs ahead of E in the manifest (L6). The code is pure: it takes epochs and the clock, and returns
-//! the next bound.
+//! Reservation of epochs ahead of E in the manifest (L6). Pure: epochs and clock in, next bound out.
 //!
 //! ```text
 //! ----- E ------------------------------ refused from --- E stops ------- reserved
 //!        what a day needs; renewed at half             KEPT         KEPT: for a close
 //! ```
-//! Invariants:
-//! - L6: E stays below `reserved`, so no epoch at or above `reserved` is ever shown.
-//! - Near the end, new commits are refused first. E still grows for the commits under way. The epochs from the limit on
-//!   are for a close, which needs two more epochs.
+//! Invariant: L6: E stays below `reserved`. Near the end, new commits are refused first, and E grows for commits under
+//! way. The epochs from the limit on are for a close, which needs two more.
 //!
-//! Neighbours: Recovery reserves epochs at an open. `epoch_renewal` renews the reservation by the decisions here.
-//! `Epochs` keeps the limit.
+//! Neighbours: recovery reserves at an open, `epoch_renewal` renews. `Epochs` keeps the limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +18,12 @@ use ensile_base::limits::{EPOCH_MICROS_MIN, EPOCHS_KEPT, EPOCHS_RESERVED_MIN, EP
 const SECOND_NANOS: u64 = 1_000_000_000;
 /// Least time between two measurements of the rate of epochs, in nanoseconds.
 const MEASURED_NANOS: u64 = SECOND_NANOS;
-/// Pause after a failed attempt, in nanoseconds.
 const RETRY_NANOS: u64 = SECOND_NANOS;
 /// Weight of the latest measurement in the rate.
 const LATEST: f64 = 0.25;
 const _: () =
     assert!(EPOCHS_RESERVED_MIN / 2 > 2 * EPOCHS_KEPT, "L6: a renewal is due before commits are refused");
 
-/// Reserved epochs of an open database.
 #[derive(Debug)]
 pub(crate) struct ReservedEpochs {
     reserved: Epoch,
@@ -44,8 +38,7 @@ pub(crate) struct ReservedEpochs {
     is_closing: bool,
 }
 
-/// Number of epochs to reserve at this rate: the epochs of a day, and at least `EPOCHS_RESERVED_MIN`. The rate counts
-/// up to the rate of `EPOCH_MICROS_MIN`.
+/// Number of epochs to reserve at this rate, up to that of `EPOCH_MICROS_MIN`: a day's, or `EPOCHS_RESERVED_MIN`.
 fn ahead(rate: f64) -> u64 {
     debug_assert!(rate.is_finite() && rate > 0.0, "{rate} epochs a second");
     let rate = rate.min(1e6 / EPOCH_MICROS_MIN as f64);
@@ -58,14 +51,13 @@ fn rate_of(interval: Duration) -> f64 {
 }
 
 /// End of a reservation of `ahead` epochs and the kept epochs, from `from` on. `None` if not enough epochs are left.
-fn reservation_end(from: Epoch, ahead: u64) -> Option<Epoch> {
+pub(super) fn reservation_end(from: Epoch, ahead: u64) -> Option<Epoch> {
     let end = from.number().checked_add(ahead + 2 * EPOCHS_KEPT)?;
     debug_assert!(end - from.number() > EPOCHS_KEPT, "L6: an epoch is left beside the kept epochs");
     (end < Epoch::MAX.number()).then(|| Epoch::new(end))
 }
 
-/// End of the reservation that an open makes for a life that begins at `first`; `None` if the epoch numbers are used
-/// up.
+/// End of the reservation of an open for a life that begins at `first`; `None` if the epoch numbers are used up.
 pub(crate) fn end_for_open(first: Epoch, interval: Duration) -> Option<Epoch> {
     reservation_end(first, ahead(rate_of(interval)))
 }
@@ -104,8 +96,7 @@ impl ReservedEpochs {
         is_near.then(|| self.failure.clone().unwrap_or_else(|| "no more could be reserved yet".into()))
     }
 
-    /// New end of the reservation, if half of the reserved epochs are used; `None` if no renewal is due. Also measures
-    /// the rate of epochs. `epoch` is E.
+    /// New end of the reservation, if half of the epochs are used at E = `epoch`. Also measures the rate of epochs.
     pub(crate) fn next_end_if_due(&mut self, now_nanos: u64, epoch: Epoch) -> Option<Epoch> {
         let (since, from) = self.measured;
         debug_assert!(epoch >= from, "E1: E only grows");
@@ -123,11 +114,6 @@ impl ReservedEpochs {
         }
         // A reserved epoch stays reserved: the bound never shrinks.
         reservation_end(epoch, ahead).filter(|bound| *bound > self.reserved)
-    }
-
-    /// End of the reservation that a close at E = `epoch` needs; `None` if no epoch numbers are left.
-    pub(crate) fn end_for_close(&self, epoch: Epoch) -> Option<Epoch> {
-        reservation_end(epoch, 0)
     }
 
     /// Notes that the manifest has a reservation up to `reserved`. A larger end of another thread stays (L6).

@@ -1,13 +1,9 @@
-//! Hold on closed log files that a checkpoint covers, and that are not shipped yet. Their removal waits, up to a stated
-//! limit (H5 in `docs/internals/protocols/shipping.md`).
+//! Hold on closed log files that a checkpoint covers, and that are not shipped yet (`protocols/shipping.md`).
 //!
-//! Invariants:
-//! - H5: While a database ships, a log file is removed only in three cases: the shared store has the file, the
-//!   checkpoint of the newest shared manifest covers the file, or the limit has passed since the first refusal.
-//! - A removal beyond the limit is counted and reported.
+//! Invariant: H5: while a database ships, a log file is removed only if the shared store has the file, or its
+//! checkpoint covers the file, or the limit has passed since the first refusal, which is counted.
 //!
-//! Neighbours: `log::removal` asks before it removes a file. The shipper releases files, and reports when everything is
-//! shipped.
+//! Neighbours: `log::removal` asks before it removes a file; the shipper releases files.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +11,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::sync::Mutex;
 
-use super::closed_file::ClosedFile;
+use super::closed_files::ClosedFile;
 use crate::files::names::SegmentFile;
 
 /// Hold of a running database. No panic under the lock leaves a half-changed state.
@@ -26,7 +22,6 @@ pub(crate) struct ShippingHold(Mutex<HoldState>);
 struct HoldState {
     /// Time for which files are held, in nanoseconds; `None` without shipping.
     limit_nanos: Option<u64>,
-    /// Files in the shared store.
     shipped: BTreeSet<SegmentFile>,
     /// Epoch below which the checkpoint in the shared store has every entry.
     covered: Epoch,
@@ -43,7 +38,6 @@ impl ShippingHold {
         self.0.lock().limit_nanos = Some(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Ends the hold: nothing is shipped any more.
     pub(crate) fn end(&self) {
         let mut state = self.0.lock();
         *state = HoldState { overruns: state.overruns, ..HoldState::default() };

@@ -1,18 +1,16 @@
 //! Check of a folder's remembered shared store at an open.
 //!
 //! Invariants:
-//! - H6: A fenced database stays fenced in later lives, even if the store cannot be reached. An open refuses a fenced
-//!   folder, unless the open asks for a fenced folder.
-//! - H8: An open without shipping refuses a folder that ships, unless the open stops the shipping. The folder may not
-//!   know yet that another machine has taken over.
+//! - H6: a fenced database stays fenced in later lives, unless an open asks for a fenced folder.
+//! - H8: an open without shipping refuses a folder that ships, unless it stops the shipping: it may be taken over.
 //!
 //! Neighbours: `shipping_target` has the store as the manifest remembers it. `open` asks before the first change.
 
 use ensile_disk::Disk;
 
-use crate::DurabilityError;
 use crate::files::manifest::shipping_target::ShipsTo;
 use crate::files::manifest::{Making, Manifest};
+use crate::{DurabilityError, Result};
 
 /// Use of the remembered shared store in a life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +38,7 @@ impl ShippingOpen {
     pub(crate) const ANY: Self = Self { shipping: Shipping::On, opens_fenced: true };
 
     /// Refuses the folder of this manifest if the open does not permit the remembered store, or the fence (H6, H8).
-    pub(crate) fn check(self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+    pub(crate) fn check(self, disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
         let Some(ShipsTo { store, is_fenced }) = manifest.ships_to else { return Ok(()) };
         if manifest.state == Making::Creating {
             // H7: The folder belongs to a take-over, and `creation_marker` judges the folder.

@@ -1,15 +1,11 @@
-//! Space of removed files, freed in pieces with pauses.
-//!
-//! A file system that is mounted with `discard` sends the discards of freed space to the device during the next sync,
-//! and concurrent syncs wait for the discards. The discard of a whole log file delays commits by 11 ms, the discard of
-//! a piece by less than 1 ms.
+//! Space of removed files, freed in pieces with pauses: a file system mounted with `discard` sends the discards of
+//! freed space to the device during the next sync, and concurrent syncs wait. The discard of a whole log file delays
+//! commits by 11 ms, the discard of a piece by less than 1 ms.
 //!
 //! Invariants:
-//! - K1: space is freed only after the removal of the file's name is durable. So no crash leaves a name that leads to a
-//!   truncated file.
+//! - K1: space is freed only after the removal of the file's name is durable.
 //! - N20: the disk holds the space of a removed file only if no other process or handle can read the file.
-//! - Space is held only while its device has much free space. A call for which a device is full therefore finds no held
-//!   space on the device, unless another program has filled the device within a pause.
+//! - Space is held only while its device has much free space, so a full disk has no held space.
 //!
 //! Neighbours: `log::removal` and the checkpoints hand space over; checkpointer 0 frees the pieces.
 
@@ -19,12 +15,9 @@ use std::time::Duration;
 use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, KeptSpace};
 
-/// Length of a piece in bytes.
 const PIECE_BYTES: u64 = 4 << 20;
-/// Pause from piece to piece.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Largest number of removed files that wait. Each takes a file descriptor of the process. Above this number, the
-/// oldest file frees all its space at once.
+/// Largest number of removed files that wait, each with a descriptor. Above it, the oldest frees its space at once.
 const FILES_MAX: usize = 64;
 /// Free bytes of a device below which no space is held on the device.
 const FREE_BYTES_MIN: u64 = 1 << 30;
@@ -73,8 +66,7 @@ impl ReturnedSpace {
         waiting.free_if_short(disk);
     }
 
-    /// Frees a piece of the oldest file, if a piece is due. Checkpointer 0 calls. Returns the time until the next
-    /// piece; `None` if no space waits.
+    /// Frees a piece of the oldest file, if due. Returns the time until the next piece; `None` if no space waits.
     pub(crate) fn step(&self, disk: &dyn Disk, now_nanos: u64) -> Option<Duration> {
         let mut waiting = self.waiting.lock();
         if waiting.files.is_empty() {

@@ -10,12 +10,11 @@ use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::Disk;
 
 use super::{CheckpointerState, Checkpoints, rules_of};
-use crate::DurabilityError;
 use crate::checkpoint::config::{CheckpointConfig, Strategy};
 use crate::checkpoint::orphans;
 use crate::checkpoint::pages::WantedPages;
+use crate::checkpoint::picture::base_picture::ReopenedPicture;
 use crate::checkpoint::picture::picture_set::{PagesOrigin, PictureKeeper};
-use crate::checkpoint::start::CheckpointStart;
 use crate::checkpoint::state_machine::{CheckpointStateMachine, OpenFigures, Terms};
 use crate::checkpoint::stats::CheckpointCounters;
 use crate::control::pace::CheckpointPace;
@@ -23,16 +22,45 @@ use crate::control::recovery_time::{LogWork, MeasuredRecovery, RecoveryOutlook};
 use crate::files::checkpoint::block::LargePermit;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{MANIFEST, PageFileName, PartName, checkpoint_folder};
+use crate::files::picture::loaded_picture::LoadedPicture;
 use crate::files::rates;
 use crate::identity::Identity;
 use crate::log::Log;
 use crate::number;
 use crate::store::claim::{Wanted, claim};
+use crate::store::leases;
 use crate::store::open_store::OpenStore;
+use crate::{DurabilityError, Result};
+
+/// Base of [`crate::Checkpoints::start`]: the places of all pages, if a picture was loaded.
+#[derive(Debug, Default)]
+pub struct CheckpointStart {
+    pub(crate) picture: Option<LoadedPicture>,
+    /// Measured cost of the recovery, if the caller has measured the recovery.
+    pub(crate) measured: MeasuredRecovery,
+}
+
+impl CheckpointStart {
+    /// The loaded picture with its files opened to write, if the next picture can go on from the loaded picture.
+    fn reopen(
+        self,
+        store: &OpenStore,
+        database: Identity,
+        config: &CheckpointConfig,
+    ) -> Result<Option<ReopenedPicture>> {
+        let Some(loaded) = self.picture.filter(|_| config.strategy == Strategy::Pictures) else {
+            return Ok(None);
+        };
+        assert!(config.checkpointers > 0, "somebody writes");
+        let disk = &**store.disk();
+        // The lock is let go of at once: a lease that begins from here on is of the installed picture.
+        let is_leased = leases::try_lock(disk)?.is_none();
+        ReopenedPicture::open(disk, loaded, database, config.checkpointers, is_leased)
+    }
+}
 
 impl Checkpoints {
-    /// Creates the checkpoints of a database, and makes the checkpointers' folders. An open calls `start` once, after
-    /// the recovery. `store`, `log` and `start` come from this recovery.
+    /// Creates the checkpoints of a database, with their folders, once after the recovery that `start` comes from.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for settings that cannot work, or an error of the disk.
@@ -41,7 +69,7 @@ impl Checkpoints {
         log: &StdArc<Log>,
         config: CheckpointConfig,
         start: CheckpointStart,
-    ) -> Result<StdArc<Self>, DurabilityError> {
+    ) -> Result<StdArc<Self>> {
         assert!(StdArc::ptr_eq(store, &log.store), "the log is in this store");
         config.check()?;
         let is_without_log = !log.has_loggers();
@@ -53,8 +81,7 @@ impl Checkpoints {
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
         store.keep_locks(locks);
         if is_new {
-            // The manifest lists the folders before a file is in a folder: when a folder's device is missing, an open
-            // does not mistake the mount point for the folder.
+            // The manifest lists the folders before a file is there: a bare mount point is not taken for the folder.
             let next = keeper.manifest().clone();
             keeper.replace(next)?;
         }
@@ -72,8 +99,8 @@ impl Checkpoints {
         let base = start.reopen(store, database, &config)?;
         let pictures = PictureKeeper::new(origin, config.checkpointers, &page_files, next_page, base)?;
         let goes_on = pictures.pages_to_write() == WantedPages::Changed;
-        let terms = terms_of(&config, log, database, generation, goes_on);
-        let opened = OpenFigures { now_nanos: store.clock().nanos(), replayed_bytes: store.replayed_bytes() };
+        let terms = terms(&config, log, database, generation, goes_on);
+        let opened = OpenFigures { now_nanos: store.clock().nanos(), replayed_bytes: store.replayed_bytes };
         let outlook = outlook_of(&**store.disk(), database, &config, measured, opened);
         let rules = rules_of(&config, is_without_log);
         let machine = CheckpointStateMachine::new(terms, rules, installed, number, opened, outlook);
@@ -98,15 +125,8 @@ impl Checkpoints {
     }
 }
 
-/// Returns the settings that are fixed while `database` is open, with open generation `generation`. `goes_on`: the
-/// first picture keeps pages of the installed picture.
-fn terms_of(
-    config: &CheckpointConfig,
-    log: &Log,
-    database: Identity,
-    generation: u64,
-    goes_on: bool,
-) -> Terms {
+/// Returns the settings that are fixed while `database` is open. `goes_on`: the first picture keeps installed pages.
+fn terms(config: &CheckpointConfig, log: &Log, database: Identity, generation: u64, goes_on: bool) -> Terms {
     Terms {
         strategy: config.strategy,
         ranges: config.ranges as u32,
@@ -134,9 +154,8 @@ fn outlook_of(
     RecoveryOutlook::new(costs, threads, before, opened.now_nanos)
 }
 
-/// Returns the number of the next checkpoint, above the numbers of the installed checkpoint and of all files in the
-/// folders (`there`).
-fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> Result<u64, DurabilityError> {
+/// Returns the number of the next checkpoint, above the installed checkpoint's and those of all files (`there`).
+fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> Result<u64> {
     let last = there.iter().max_by_key(|part| part.checkpoint);
     let before = installed.map_or(0, InstalledCheckpoint::number);
     number::next(before.max(last.map_or(0, |last| last.checkpoint))).ok_or_else(|| {

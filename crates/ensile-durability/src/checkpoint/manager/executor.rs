@@ -1,14 +1,10 @@
-//! Actions of checkpoints: this module carries out the actions that `state_machine` decides, and reports the outcomes
-//! to `state_machine`.
+//! Actions of checkpoints: this module carries out the actions that `state_machine` decides, and reports the outcomes.
 //!
 //! Invariants:
-//! - K1, N12: e_h is E, read under the lock of the decisions when a part has ended; the e_h of a picture is e_c. A
-//!   checkpoint counts once marks of e_h are synced in every log and the manifest names the checkpoint. Log files are
-//!   removed after that.
+//! - K1, N12: e_h is E, read under the lock of the decisions when a part has ended; the e_h of a picture is e_c.
 //! - I3: nothing is removed while a reader holds a lease, up to a stated limit.
 //!
-//! Neighbours: `state_machine` decides; `files` and `picture` write; the store has the manifest, the log removes its
-//! files.
+//! Neighbours: `fuzzy_part_writer` and `picture` write; the store has the manifest, the log removes its files.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +15,7 @@ use ensile_epoch::Advance;
 use super::{CheckpointStep, Checkpoints, pages_of};
 use crate::checkpoint::config::{GIVEN_WHILE_AWAITED, Strategy};
 use crate::checkpoint::disk_space::DiskSpace;
-use crate::checkpoint::files::fuzzy_part_writer::{FileSetOwner, FuzzyPartWriter};
+use crate::checkpoint::fuzzy_part_writer::{FileSetOwner, FuzzyPartWriter};
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::part::PartUnderWay;
@@ -37,22 +33,19 @@ use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{PageFileName, PartName};
 use crate::files::picture::block_writer::BlockWriter;
 use crate::files::picture::location::PictureStamp;
-use crate::{DurabilityError, Health};
+use crate::{DurabilityError, Health, Result};
 
 /// Pause between two attempts to remove files that a reader's lease keeps.
 const REMOVAL_PAUSE_NANOS: u64 = 1_000_000_000;
-/// Divisor of the number of parts for a turn of one range: the state is cut into checkpointers × ranges / 4 parts. A
-/// part has several slices.
+/// Divisor of the number of parts for a turn of one range: checkpointers × ranges / 4 parts, of several slices each.
 const PARTS_OF_RANGE_SHARE: usize = 4;
 /// Longest wait of a checkpointer for bandwidth before the checkpointer checks the rate and the disk again.
 const PACED_MAX: Duration = Duration::from_secs(1);
-/// Longest wait of a checkpointer of a picture: the versions that commits leave beside the pages are in memory until
-/// then (K3).
+/// Longest wait of a checkpointer of a picture: the versions beside the pages are in memory until then (K3).
 const PACED_PICTURE_MAX: Duration = Duration::from_millis(10);
 const _: () = assert!(PACED_PICTURE_MAX.as_nanos() < PACED_MAX.as_nanos(), "a picture has more to look for");
 
 impl Checkpoints {
-    /// Carries an action out, and reports the outcome.
     pub(super) fn carry_out(
         &self,
         checkpointer: usize,
@@ -111,8 +104,7 @@ impl Checkpoints {
         }
     }
 
-    /// Reports that the archive cannot be told of the generations about to leave the manifest's list: the checkpoint is
-    /// not installed (A3).
+    /// Reports that the archive cannot learn of generations that leave the list: nothing is installed (A3).
     fn not_archived(&self, error: &DurabilityError) -> CheckpointStep {
         let why = NotInstalled::OldStands(format!("the archive cannot be written: {error}"));
         let (is_installed, answers) = self.machine.lock().record_install(Err(why), self.clock.nanos());
@@ -148,8 +140,7 @@ impl Checkpoints {
             Ok(disk_space) => {
                 let salt = Salt::draw(&mut Random::unpredictable());
                 {
-                    // E is read again, under the lock of the demands: the e_l that answers a demand comes after the
-                    // demand.
+                    // E is read under the lock of the demands: the e_l that answers a demand comes after the demand.
                     let mut machine = self.machine.lock();
                     let seen = self.see(&machine);
                     if !machine.begin(disk_space, salt, &seen) {
@@ -178,8 +169,7 @@ impl Checkpoints {
         }
     }
 
-    /// Publishes the pages of a picture: from the freeze on, commits that see the pages leave the versions that they
-    /// displace.
+    /// Publishes the pages of a picture: from the freeze on, commits that see the pages leave displaced versions.
     fn publish_pages(&self, walk: &dyn Walk) -> CheckpointStep {
         let pages = match pages_of(walk) {
             Ok(pages) => pages,
@@ -250,17 +240,12 @@ impl Checkpoints {
     }
 
     /// Begins this checkpointer's part, and sets `part`. If the files cannot be made, the attempt fails.
-    fn begin_part(
-        &self,
-        checkpointer: usize,
-        task: PartTask,
-        part: &mut Option<PartUnderWay>,
-    ) -> CheckpointStep {
-        assert!(part.is_none(), "a checkpointer has one part at a time");
+    fn begin_part(&self, number: usize, task: PartTask, part: &mut Option<PartUnderWay>) -> CheckpointStep {
+        assert!(part.is_none(), "a number has one part at a time");
         assert!(task.low < self.epochs.now(), "K1, N2: the walk begins behind e_l");
         let begun = match task.pages {
-            Some(attempt) => self.begin_pages(checkpointer, task, attempt),
-            None => self.begin_walk(checkpointer, task),
+            Some(attempt) => self.begin_pages(number, task, attempt),
+            None => self.begin_walk(number, task),
         };
         match begun {
             Ok(begun) => *part = Some(begun),
@@ -304,8 +289,7 @@ impl Checkpoints {
         Ok(PartUnderWay::Pages(Box::new(work)))
     }
 
-    /// Writes the next block of this checkpointer's part, or ends the part. Gives the part up once the attempt has
-    /// failed or the log has stopped.
+    /// Writes the next block of this part, or ends it; gives it up if the attempt has failed or the log has stopped.
     pub(super) fn step_part(
         &self,
         checkpointer: usize,
@@ -358,8 +342,7 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
-    /// Ends a part whose slices are all walked. E is read under the lock: no part ends after the read of E that counts
-    /// (K1).
+    /// Ends a part whose slices are all walked. E is read under the lock: no part ends after the E that counts (K1).
     fn end_part(&self, checkpointer: usize, part: Option<PartUnderWay>) {
         match part.map(|part| part.end(&self.pictures)).transpose() {
             Ok(written) => {
@@ -370,8 +353,7 @@ impl Checkpoints {
         }
     }
 
-    /// Reports that this checkpointer's part cannot be written: the attempt fails, and the other checkpointers stop
-    /// writing.
+    /// Reports that this part cannot be written: the attempt fails, and the other checkpointers stop writing.
     fn part_failed(&self, reason: &str) {
         self.machine.lock().part_failed(reason);
         self.wake_all();
@@ -422,11 +404,9 @@ impl Checkpoints {
         }
     }
 
-    /// Removes the files of a failed attempt: files of checkpoints with numbers above `kept`. No checkpointer writes
-    /// any more.
+    /// Removes the files of a failed attempt, with numbers above `kept`. No checkpointer writes any more.
     fn clean_up(&self, kept: u64) -> CheckpointStep {
-        // No manifest ever listed the attempt's files, so no lease protects the files. Files of older checkpoints may
-        // be leased.
+        // No manifest ever listed the attempt's files, so no lease protects them. Older checkpoints may be leased.
         self.remove_leftovers(|part: PartName| part.checkpoint > kept);
         self.abandon_picture();
         // The removal has freed space.
@@ -437,8 +417,7 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
-    /// Removes the parts and the log files that `installed` covers, unless a reader holds a lease (I3). Returns the
-    /// time of the next try in nanoseconds; `None` if no next try is needed.
+    /// Removes the files that `installed` covers, unless a reader holds a lease (I3). Returns the time of a next try.
     pub(super) fn remove_covered(&self, installed: &InstalledCheckpoint) -> Option<u64> {
         let listed = self.store.manifest().manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
         assert_eq!(listed, Some(installed.number()), "K1: the manifest names it before anything goes");
@@ -472,8 +451,7 @@ impl Checkpoints {
         }));
     }
 
-    /// Frees the space of a failed picture, if a picture has failed. No manifest reached the picture, so no lease
-    /// protects the space.
+    /// Frees the space of a failed picture, if any. No manifest reached the picture, so no lease protects the space.
     pub(super) fn abandon_picture(&self) {
         self.note_removed(self.pictures.abandon().map(|()| 0).map_err(Into::into));
         // Page files of earlier processes may be leased.
@@ -481,7 +459,7 @@ impl Checkpoints {
     }
 
     /// Counts removed files, or a failed removal.
-    fn note_removed(&self, removed: Result<u64, DurabilityError>) {
+    fn note_removed(&self, removed: Result<u64>) {
         match removed {
             Ok(count) => self.counters.files_removed.add(count),
             Err(error) => {

@@ -1,10 +1,8 @@
 //! The last picture of a database without a log, and the picture that holds a result.
 //!
-//! Invariant: N18: a close loses changes that no picture shows. So a close takes a picture if there are changes, or
-//! reports the lost epochs.
+//! Invariant: N18: a close takes a picture of changes that no picture shows, or reports the lost epochs.
 //!
-//! Neighbours: `manager` steps; the engine's close calls `take_last` before `Log::close`, and receipts call
-//! `report_of`.
+//! Neighbours: the engine's close calls `take_last` before `Log::close`, and receipts call `report_of`.
 
 use std::time::Duration;
 
@@ -14,13 +12,12 @@ use ensile_base::sync::sleep;
 use ensile_epoch::Advance;
 
 use super::{CheckpointStep, Checkpoints};
-use crate::DurabilityError;
 use crate::checkpoint::request::CheckpointReport;
 use crate::checkpoint::walk::Walk;
+use crate::{DurabilityError, Result};
 
 impl Checkpoints {
-    /// True if the database has no log, and commits have made changes that the installed picture does not show. The
-    /// result is exact once all commits have ended.
+    /// True if the database has no log, and changes that the installed picture lacks, once all commits have ended.
     #[must_use]
     pub fn has_changes(&self, walk: &dyn Walk) -> bool {
         !self.log.has_loggers() && self.machine.lock().has_changed(walk.changed_bytes())
@@ -30,9 +27,8 @@ impl Checkpoints {
     /// Checkpointers' threads may still run; the calling thread takes the steps of every checkpointer as well.
     ///
     /// # Errors
-    /// [`DurabilityError::OutcomeUnknown`] names the epoch up to which the database is durable, and the reason. The log
-    /// is stopped then.
-    pub fn take_last(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
+    /// [`DurabilityError::OutcomeUnknown`] names the epoch up to which the database is durable. The log has stopped.
+    pub fn take_last(&self, walk: &dyn Walk) -> Result<()> {
         if self.store.is_forked() || !self.has_changes(walk) {
             return Ok(());
         }
@@ -53,9 +49,8 @@ impl Checkpoints {
         )))
     }
 
-    /// Takes a picture that begins after the call. Steps every checkpointer until the picture is installed or has
-    /// failed.
-    fn take_one(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
+    /// Takes a picture that begins after the call, stepping every checkpointer until it is installed or has failed.
+    fn take_one(&self, walk: &dyn Walk) -> Result<()> {
         let handle = self.demand();
         loop {
             if let Some(outcome) = handle.outcome() {
@@ -77,8 +72,7 @@ impl Checkpoints {
         }
     }
 
-    /// Returns the report of the last picture installed since the open, if the picture shows epoch `epoch`. A receipt
-    /// passes the epoch of its commit. `None` with a log.
+    /// Returns the report of the last picture installed since the open, if it shows the receipt's `epoch`.
     #[must_use]
     pub fn report_of(&self, epoch: Epoch) -> Option<CheckpointReport> {
         if self.store.is_forked() || self.log.has_loggers() {

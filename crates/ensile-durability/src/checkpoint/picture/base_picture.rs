@@ -6,10 +6,7 @@
 //! | of a state that does not mark | writes all pages to the same files, as far as they exist |
 //! | of the database that this database was copied from | writes all pages to files of its own (I1) |
 //!
-//! Invariants:
-//! - I1: a file is opened for writing only after a second check of the file's owner.
-//! - N12: units that the loaded picture reaches are not free.
-//! - I3: while a reader holds a lease, no existing unit is free: the unit may belong to an earlier picture.
+//! Invariants: N12: units that the loaded picture reaches are not free. I3: beside a lease, no existing unit is free.
 //!
 //! Neighbours: [`super::picture_set`] owns the base; [`crate::files::picture::loaded_picture`] comes from recovery.
 
@@ -18,7 +15,7 @@ use std::sync::Arc;
 
 use ensile_disk::Disk;
 
-use crate::DurabilityError;
+use crate::Result;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::manifest::installed_checkpoint::ListedPageFile;
 use crate::files::picture::directory::{DirectoryPart, PageDirectory, TakenRange};
@@ -42,7 +39,7 @@ pub(super) struct KnownPicture {
 
 /// The installed picture of an earlier process, with the files opened for writing.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct ReopenedPicture {
+pub(crate) struct ReopenedPicture {
     pub(super) picture: KnownPicture,
     /// File by checkpointer, if there is a file.
     pub(super) files: Vec<Option<Arc<PageFile>>>,
@@ -53,16 +50,13 @@ pub(in crate::checkpoint) struct ReopenedPicture {
 impl ReopenedPicture {
     /// Opens the files of the loaded picture in the folders of the checkpointers of database `identity`. `None` if the
     /// picture belongs to another database, of which this database is a copy. `is_leased`: a reader may hold a lease.
-    ///
-    /// # Errors
-    /// An error of the disk, or new damage of a file.
-    pub(in crate::checkpoint) fn open(
+    pub(crate) fn open(
         disk: &dyn Disk,
         loaded: LoadedPicture,
         identity: Identity,
         checkpointers: usize,
         is_leased: bool,
-    ) -> Result<Option<Self>, DurabilityError> {
+    ) -> Result<Option<Self>> {
         if loaded.of.database != identity {
             return Ok(None);
         }
@@ -111,8 +105,7 @@ impl KnownPicture {
         parts.chain(removes).sum::<u64>() + self.root.extent.bytes()
     }
 
-    /// Extents of the directory, the root and the pending removes that the next picture does not have. `next_directory`
-    /// returns the dropped pages.
+    /// Extents of the directory, the root and the pending removes that the next picture does not have.
     pub(super) fn dropped_by(&self, next: &Self) -> Vec<Extent> {
         let place = |part: &DirectoryPart| part.place.as_ref().map(|place| place.place.extent);
         let kept: BTreeSet<Extent> = next.directory.parts.iter().filter_map(place).collect();

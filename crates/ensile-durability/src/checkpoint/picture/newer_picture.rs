@@ -1,20 +1,16 @@
-//! Search for a later picture than the installed picture in a page file: such a picture shows that the manifest may be
-//! an older copy.
+//! Search for a later picture than the installed one in a page file: it shows that the manifest may be an older copy.
 //!
-//! The file may be the installed picture's own: blocks that the installed picture does not reach stay until a write
-//! covers the blocks. In such a file only roots of a later generation count, as failed attempts leave roots too.
-//!
-//! A recovery discards a root that shows more than the D that the recovery has decided for the root's generation (L4).
-//! Every root of a generation that a listed generation has followed is discarded too: a manifest of the later
-//! generation names the last picture installed before it. The line of the earlier generation may be gone, as
-//! generations are merged.
+//! In the installed picture's own file only roots of a later generation count, as failed attempts leave roots too. A
+//! recovery discards a root that shows more than the D of the root's generation (L4), and every root of a generation
+//! that a listed generation has followed: a manifest of the later generation names the last picture installed before
+//! it. The line of the earlier generation may be gone, as generations are merged.
 //!
 //! Neighbours: a repair searches before the repair gives anything up.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 
-use crate::DurabilityError;
+use crate::Result;
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::files::block::Header;
 use crate::files::block::extent::UNIT_BYTES;
@@ -22,14 +18,13 @@ use crate::files::block::scan::{At, Scanner};
 use crate::files::manifest::Manifest;
 use crate::files::names::PageFileName;
 
-/// The page file with the latest root that a checkpoint above `known` wrote, that shows an epoch above `durable`, and
-/// that no recovery has discarded.
+/// The page file with the latest root of a checkpoint above `known`, for an epoch above `durable`, not discarded.
 pub(crate) fn later_than(
     disk: &dyn Disk,
     manifest: &Manifest,
     known: u64,
     durable: Epoch,
-) -> Result<Option<PageFileName>, DurabilityError> {
+) -> Result<Option<PageFileName>> {
     let mut latest = None;
     let newest = manifest.generations.last().map_or(0, |newest| newest.number);
     let is_over = |header: &Header| header.generation < newest;

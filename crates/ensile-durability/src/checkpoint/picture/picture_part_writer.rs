@@ -1,15 +1,12 @@
-//! Writer of a checkpointer's part of a picture: takes page after page, and writes the page into an extent of the
-//! folder's page file.
+//! Writer of a checkpointer's part of a picture: takes page after page, and writes it into its folder's page file.
 //!
 //! Invariants:
-//! - N9: after the last page, a part takes the versions that commits have left beside the pages, until no version is
-//!   left.
-//! - Taken versions that do not fill a block wait for the tail of the next page that the part writes (§3.3).
+//! - N9: after the last page, a part takes the versions that commits have left beside the pages, until none is left.
+//!   Taken versions that do not fill a block wait for the tail of the part's next page (§3.3).
 //! - N17: a part takes whole slices. A page that keeps its range keeps its number.
-//! - No entry of an epoch above e_c is written (N2, N15).
+//! - N2, N15: no entry of an epoch above e_c is written.
 //!
-//! Neighbours: `manager` steps the writer, a page at a time; [`crate::files::picture::block_writer`] has the blocks,
-//! [`super::picture_set`] the whole picture.
+//! Neighbours: `manager` steps the writer, a page at a time; [`super::picture_set`] has the whole picture.
 
 use ensile_base::{Epoch, Tid};
 
@@ -29,10 +26,9 @@ use crate::files::picture::pending_removes::DisplacedBlock;
 use crate::files::picture::root::{RemovesPlace, TailPlace};
 use crate::recoverable::EntryKind;
 
-/// A part of a picture under way.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct PicturePartWriter {
-    pub(in crate::checkpoint) slices: PartSlices,
+pub(crate) struct PicturePartWriter {
+    pub(crate) slices: PartSlices,
     attempt: PictureAttempt,
     kind: EntryKind,
     page: PageContents,
@@ -40,8 +36,7 @@ pub(in crate::checkpoint) struct PicturePartWriter {
     block: CheckpointBlock,
     /// Versions for the tail of the page that is written.
     tail: Vec<u8>,
-    /// True if commits' lists may have versions: a page was taken since the lists were found empty, or the lists were
-    /// never read.
+    /// True if commits' lists may have versions: a page was taken since they were found empty, or they were never read.
     may_be_displaced: bool,
     writer: BlockWriter,
     written: PagesWritten,
@@ -49,26 +44,24 @@ pub(in crate::checkpoint) struct PicturePartWriter {
     sync_bytes: u64,
 }
 
-/// Results of one checkpointer's part of a picture.
 #[derive(Debug, Default)]
-pub(in crate::checkpoint) struct PagesWritten {
-    pub(in crate::checkpoint) taken: Vec<TakenRange>,
-    pub(in crate::checkpoint) removes: Vec<RemovesPlace>,
-    pub(in crate::checkpoint) tails: Vec<TailPlace>,
+pub(crate) struct PagesWritten {
+    pub(crate) taken: Vec<TakenRange>,
+    pub(crate) removes: Vec<RemovesPlace>,
+    pub(crate) tails: Vec<TailPlace>,
     /// Number of all entries, and of the displaced versions among them.
-    pub(in crate::checkpoint) entries: u64,
-    pub(in crate::checkpoint) displaced: u64,
+    pub(crate) entries: u64,
+    pub(crate) displaced: u64,
     /// Bytes of the tails' blocks, with headers and padding.
-    pub(in crate::checkpoint) tail_bytes: u64,
-    pub(in crate::checkpoint) bytes: u64,
+    pub(crate) tail_bytes: u64,
+    pub(crate) bytes: u64,
     /// The written extents, which are free again if the attempt fails.
-    pub(in crate::checkpoint) held: Vec<HeldExtents>,
+    pub(crate) held: Vec<HeldExtents>,
 }
 
 impl PicturePartWriter {
-    /// Begins a part with these slices. `writer` writes the part's blocks, and syncs them once at least `sync_bytes`
-    /// are unsynced.
-    pub(in crate::checkpoint) fn new(
+    /// Begins a part with these slices. `writer` syncs its blocks once at least `sync_bytes` are unsynced.
+    pub(crate) fn new(
         slices: PartSlices,
         attempt: PictureAttempt,
         kind: EntryKind,
@@ -91,20 +84,16 @@ impl PicturePartWriter {
         }
     }
 
-    /// Takes one page and writes the page, or a block of versions that commits have left. While the bandwidth is used
-    /// up, the step only writes versions, once the versions fill a block or no page follows; `None` if the step wrote
-    /// nothing.
-    ///
-    /// # Errors
-    /// The reason for the part's failure.
-    pub(in crate::checkpoint) fn step(
+    /// Takes one page and writes the page, or a block of versions that commits have left. Without bandwidth it only
+    /// writes versions, once the versions fill a block or no page follows; `None` if the step wrote nothing.
+    pub(crate) fn step(
         &mut self,
         pages: &dyn Pages,
         keeper: &PictureKeeper,
         has_bandwidth: bool,
     ) -> Result<Option<PartStep>, String> {
         if self.may_be_displaced || !has_bandwidth {
-            let displaced = self.step_displaced(pages, keeper)?;
+            let displaced = self.step_beside(pages, keeper)?;
             if displaced.is_some() {
                 return Ok(displaced);
             }
@@ -117,13 +106,8 @@ impl PicturePartWriter {
         self.writer.stamp().epoch.next()
     }
 
-    /// Takes the versions that commits have left beside the pages. Writes a block if the block is full or no page
-    /// follows.
-    fn step_displaced(
-        &mut self,
-        pages: &dyn Pages,
-        keeper: &PictureKeeper,
-    ) -> Result<Option<PartStep>, String> {
+    /// Takes the versions beside the pages. Writes a block if the block is full or no page follows.
+    fn step_beside(&mut self, pages: &dyn Pages, keeper: &PictureKeeper) -> Result<Option<PartStep>, String> {
         let freeze = self.freeze();
         let is_full = loop {
             let before = self.block.entries();
@@ -147,7 +131,6 @@ impl PicturePartWriter {
         Ok(None)
     }
 
-    /// Writes the taken versions as a block of their own.
     fn write_displaced(&mut self, entries: u32, keeper: &PictureKeeper) -> Result<PartStep, String> {
         let payload = &self.block.block()[HEADER_BYTES..];
         let place = self.writer.write_removes(keeper.next_removes(), entries, payload)?;
@@ -157,7 +140,6 @@ impl PicturePartWriter {
         self.wrote(place.place.extent.bytes(), u64::from(entries), false)
     }
 
-    /// Takes the next page of the slices and writes the page.
     fn step_page(&mut self, pages: &dyn Pages, keeper: &PictureKeeper) -> Result<PartStep, String> {
         let freeze = self.freeze();
         let Some((slice, resume)) = self.slices.current() else { return Ok(PartStep::Ended) };
@@ -180,8 +162,7 @@ impl PicturePartWriter {
         self.wrote(bytes, entries, true)
     }
 
-    /// Writes the taken page, and puts as many waiting versions as fit into the page's tail. Returns the number of
-    /// these versions.
+    /// Writes the taken page, with as many waiting versions in its tail as fit. Returns the number of these versions.
     fn write_page(
         &mut self,
         bound: PageBound,
@@ -219,15 +200,12 @@ impl PicturePartWriter {
     }
 
     /// Asks the medium to begin writing the bytes written so far, if there are at least `at_once` of them.
-    pub(in crate::checkpoint) fn write_behind(&self, at_once: u64) {
+    pub(crate) fn write_behind(&self, at_once: u64) {
         self.writer.write_behind(at_once);
     }
 
     /// Ends the part: all written blocks survive a crash.
-    ///
-    /// # Errors
-    /// An error of the disk.
-    pub(in crate::checkpoint) fn end(mut self) -> Result<PagesWritten, String> {
+    pub(crate) fn end(mut self) -> Result<PagesWritten, String> {
         assert!(self.slices.are_through(), "N17: every slice is taken as a whole");
         assert!(!self.may_be_displaced, "N9: what was displaced is written behind the last page");
         assert_eq!(self.block.entries(), 0, "N9: and what waited for a tail");

@@ -1,5 +1,4 @@
-//! Owner of the pictures of an open database: the page files, the directory of the installed picture, and the picture
-//! under way.
+//! Owner of the pictures of an open database: page files, the installed picture's directory, the picture under way.
 //!
 //! ```text
 //! begin --> parts are written, each into its folder's file --> close: directory, root, synced --> (manifest)
@@ -7,18 +6,15 @@
 //!   +--- abandon: the attempt's extents are free at once <--------+--- promote_to_base: next base <--+
 //!                                                                      release: dropped extents are free
 //! ```
-//! A picture keeps the untaken pages of the picture before, also pages that an earlier process wrote
-//! ([`super::base_picture`]). A database's first picture has every page.
+//! A picture keeps the untaken pages of the picture before, also of an earlier process ([`super::base_picture`]).
 //!
 //! Invariants:
-//! - N12: extents that the installed picture reaches are released only once the manifest that drops them is durable,
-//!   and no reader holds a lease (I3). Pages and pending removes are synced before the root is written. Directory and
-//!   root are synced before the manifest names the root.
+//! - N12: extents of the installed picture are released only once the manifest that drops them is durable, and no
+//!   reader holds a lease (I3). Pages are synced before the root is written, the root before the manifest names it.
 //! - N13: extents that a failed attempt took are free, and the installed picture is the base of the next attempt.
 //! - No disk access is made under the keeper's lock.
 //!
-//! Neighbours: `manager` calls the keeper, one step of a picture after another; [`super::picture_part_writer`] asks for
-//! numbers.
+//! Neighbours: `manager` calls, one step of a picture after another; [`super::picture_part_writer`] asks for numbers.
 
 use std::sync::Arc;
 
@@ -28,7 +24,6 @@ use ensile_disk::{Disk, DiskError};
 
 use super::base_picture::{KnownPicture, ReopenedPicture};
 use super::picture_part_writer::PagesWritten;
-use crate::DurabilityError;
 use crate::checkpoint::pages::WantedPages;
 use crate::files::block::Salt;
 use crate::files::block::extent::{Extent, ExtentPlace, UNIT_BYTES};
@@ -44,17 +39,15 @@ use crate::files::picture::root::TailPlace;
 use crate::identity::Identity;
 use crate::number;
 use crate::recoverable::EntryKind;
+use crate::{DurabilityError, Result};
 
-/// Origin of the page files: the database, the kind of the entries, and the generation.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::checkpoint) struct PagesOrigin {
-    pub(in crate::checkpoint) identity: Identity,
-    pub(in crate::checkpoint) entries: EntryKind,
-    /// Number of the open generation.
-    pub(in crate::checkpoint) generation: u64,
+pub(crate) struct PagesOrigin {
+    pub(crate) identity: Identity,
+    pub(crate) entries: EntryKind,
+    pub(crate) generation: u64,
 }
 
-/// The picture under way.
 #[derive(Debug)]
 struct UnfinishedPicture {
     stamp: PictureStamp,
@@ -74,20 +67,19 @@ struct ClosedUnderWay {
 
 /// Figures of a whole and synced picture, for the manifest and a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::checkpoint) struct ClosedPicture {
+pub(crate) struct ClosedPicture {
     /// Number of entries in everything that the root reaches.
-    pub(in crate::checkpoint) entries: u64,
-    pub(in crate::checkpoint) bytes: u64,
-    pub(in crate::checkpoint) pages: u64,
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    pub(crate) pages: u64,
     /// Number of pages that this attempt wrote, and bytes of all extents that this attempt wrote.
-    pub(in crate::checkpoint) pages_written: u64,
-    pub(in crate::checkpoint) bytes_written: u64,
-    pub(in crate::checkpoint) next_page: u64,
-    pub(in crate::checkpoint) root: ExtentPlace,
-    pub(in crate::checkpoint) files: Vec<ListedPageFile>,
+    pub(crate) pages_written: u64,
+    pub(crate) bytes_written: u64,
+    pub(crate) next_page: u64,
+    pub(crate) root: ExtentPlace,
+    pub(crate) files: Vec<ListedPageFile>,
 }
 
-/// State of the keeper.
 #[derive(Debug)]
 struct KeptPictures {
     /// Number of the next page file: larger than the number of every page file.
@@ -103,9 +95,8 @@ struct KeptPictures {
     unreached: Vec<Extent>,
 }
 
-/// The owner of the page files of an open database.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct PictureKeeper {
+pub(crate) struct PictureKeeper {
     origin: PagesOrigin,
     /// Number of the first page file of this process.
     first_file: u64,
@@ -113,20 +104,18 @@ pub(in crate::checkpoint) struct PictureKeeper {
     kept: Mutex<KeptPictures>,
 }
 
-/// Reason for refusing a further page file.
 const NO_NUMBER: &str = "no number is left for another page file";
 
 impl PictureKeeper {
-    /// Creates the keeper of a database with `checkpointers` checkpointers. `there` lists the page files in the
-    /// checkpointers' folders, including those of the installed picture. `next_page` is above the number of every page.
-    /// `installed` is the base of the next picture, if given.
-    pub(in crate::checkpoint) fn new(
+    /// Creates the keeper of a database. `there` lists the page files in the checkpointers' folders. `next_page` is
+    /// above the number of every page. `installed` is the base of the next picture, if given.
+    pub(crate) fn new(
         origin: PagesOrigin,
         checkpointers: usize,
         there: &[PageFileName],
         next_page: u64,
         installed: Option<ReopenedPicture>,
-    ) -> Result<Self, DurabilityError> {
+    ) -> Result<Self> {
         let last = there.iter().max_by_key(|file| file.number);
         let next_file = number::next(last.map_or(0, |last| last.number)).ok_or_else(|| {
             let file = last.map_or(String::new(), PageFileName::to_string);
@@ -144,19 +133,18 @@ impl PictureKeeper {
     }
 
     /// True if this process made the file.
-    pub(in crate::checkpoint) fn is_own(&self, file: PageFileName) -> bool {
+    pub(crate) fn is_own(&self, file: PageFileName) -> bool {
         file.number >= self.first_file
     }
 
-    /// The pages that the next picture writes.
-    pub(in crate::checkpoint) fn pages_to_write(&self) -> WantedPages {
+    pub(crate) fn pages_to_write(&self) -> WantedPages {
         let kept = self.kept.lock();
         let is_kept = kept.base.as_ref().is_some_and(|base| base.may_be_kept);
         if is_kept { WantedPages::Changed } else { WantedPages::All }
     }
 
     /// Begins this picture: parts may be written from now on.
-    pub(in crate::checkpoint) fn begin(&self, stamp: PictureStamp) {
+    pub(crate) fn begin(&self, stamp: PictureStamp) {
         let mut kept = self.kept.lock();
         let (written, removes, closed) = (PagesWritten::default(), 0, None);
         assert!(stamp.checkpoint > 0 && stamp.generation == self.origin.generation);
@@ -164,12 +152,8 @@ impl PictureKeeper {
         assert!(before.is_none(), "N13: the attempt before was abandoned or installed");
     }
 
-    /// The stamp of the picture under way, and the page file of this checkpointer. Makes the file if the checkpointer
-    /// has none yet.
-    ///
-    /// # Errors
-    /// An error of the disk, or no number left for the file.
-    pub(in crate::checkpoint) fn open_page_file(
+    /// The stamp of the picture under way, and the page file of this checkpointer, made if there is none yet.
+    pub(crate) fn open_page_file(
         &self,
         disk: &dyn Disk,
         checkpointer: usize,
@@ -195,9 +179,8 @@ impl PictureKeeper {
         Ok((stamp, file))
     }
 
-    /// The number of the page with this range: the page's number in the picture before, or a number that no page ever
-    /// had.
-    pub(in crate::checkpoint) fn number_of(&self, from: &PageBound, to: Option<&[u8]>) -> u64 {
+    /// The number of the page with this range: as in the picture before, or a number that no page ever had.
+    pub(crate) fn number_of(&self, from: &PageBound, to: Option<&[u8]>) -> u64 {
         let mut kept = self.kept.lock();
         debug_assert!(kept.under_way.as_ref().is_some_and(|picture| picture.closed.is_none()));
         let same = kept.base.as_ref().and_then(|base| base.directory.number_of(from, to));
@@ -208,7 +191,7 @@ impl PictureKeeper {
     }
 
     /// The number of the next block of pending removes, or of the next tail.
-    pub(in crate::checkpoint) fn next_removes(&self) -> u64 {
+    pub(crate) fn next_removes(&self) -> u64 {
         let mut kept = self.kept.lock();
         let under_way = kept.under_way.as_mut().expect("it was begun");
         assert!(under_way.closed.is_none(), "N12: its root lists every block");
@@ -217,7 +200,7 @@ impl PictureKeeper {
     }
 
     /// Adds the part that a checkpointer has written and synced.
-    pub(in crate::checkpoint) fn part_written(&self, part: PagesWritten) {
+    pub(crate) fn part_written(&self, part: PagesWritten) {
         let mut kept = self.kept.lock();
         assert_eq!(part.entries > 0, part.bytes > 0, "entries stand in blocks");
         let all = &mut kept.under_way.as_mut().expect("it was begun").written;
@@ -231,11 +214,8 @@ impl PictureKeeper {
         all.held.extend(part.held);
     }
 
-    /// Writes and syncs the directory and the root. Every part is written and synced.
-    ///
-    /// # Errors
-    /// The reason. The caller abandons the attempt.
-    pub(in crate::checkpoint) fn close(&self) -> Result<ClosedPicture, String> {
+    /// Writes and syncs the directory and the root behind the parts. After an error, the caller abandons the attempt.
+    pub(crate) fn close(&self) -> Result<ClosedPicture, String> {
         let (mut under_way, base, files, next_page) = {
             let mut kept = self.kept.lock();
             let files: Option<Vec<Arc<PageFile>>> = kept.files.iter().cloned().collect();
@@ -269,8 +249,7 @@ impl PictureKeeper {
         }
         let mut writer = BlockWriter::new(&files[0], under_way.stamp);
         let removes = std::mem::take(&mut written.removes);
-        // N10: the tails belong to this picture alone. No later picture names the tails, so the keeper drops their
-        // places.
+        // N10: the tails belong to this picture alone. No later picture names the tails, so their places are dropped.
         let tails = std::mem::take(&mut written.tails);
         let root = writer.write_directory(&mut directory, removes.clone(), tails)?;
         writer.sync()?;
@@ -299,7 +278,7 @@ impl PictureKeeper {
     }
 
     /// Makes the picture the base of the next picture. The manifest that names the picture is durable.
-    pub(in crate::checkpoint) fn promote_to_base(&self) {
+    pub(crate) fn promote_to_base(&self) {
         let mut kept = self.kept.lock();
         assert!(kept.files.iter().all(Option::is_some), "the manifest names a file of each checkpointer");
         let UnfinishedPicture { written, closed, .. } = kept.under_way.take().expect("it was closed");
@@ -309,12 +288,8 @@ impl PictureKeeper {
         kept.unreached.extend(dropped);
     }
 
-    /// Frees the extents of a failed attempt. Files that the installed picture does not have are given up, because the
-    /// files are removed.
-    ///
-    /// # Errors
-    /// An error of the disk: a file stays longer than needed.
-    pub(in crate::checkpoint) fn abandon(&self) -> Result<(), DiskError> {
+    /// Frees the extents of a failed attempt, and gives up files that the installed picture does not have.
+    pub(crate) fn abandon(&self) -> Result<(), DiskError> {
         let files = {
             let mut kept = self.kept.lock();
             kept.under_way = None;
@@ -329,11 +304,8 @@ impl PictureKeeper {
         cut(&files)
     }
 
-    /// Frees the extents that no installed picture reaches any more. No reader holds a lease.
-    ///
-    /// # Errors
-    /// An error of the disk: a file stays longer than needed.
-    pub(in crate::checkpoint) fn release(&self) -> Result<(), DiskError> {
+    /// Frees the extents that no installed picture reaches, without a lease. After an error, a file stays longer.
+    pub(crate) fn release(&self) -> Result<(), DiskError> {
         let files = {
             let mut kept = self.kept.lock();
             assert!(kept.unreached.is_empty() || kept.base.is_some(), "N12: an installed picture dropped it");
@@ -348,7 +320,7 @@ impl PictureKeeper {
     }
 
     /// Bytes of all page files that this process writes to, up to the last used units, and the free bytes among them.
-    pub(in crate::checkpoint) fn figures(&self) -> (u64, u64) {
+    pub(crate) fn figures(&self) -> (u64, u64) {
         let files = self.kept.lock().files.clone();
         let figures = files.iter().flatten().map(|file| file.figures());
         let (units, free) = figures.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
@@ -357,9 +329,8 @@ impl PictureKeeper {
     }
 }
 
-/// Moves pages from the last units of a file nearer to the file's beginning, and syncs the moved pages, if more than a
-/// third of the file is free. The moved bytes of kept pages are about as many as `written_bytes`. The places before the
-/// moves are added to `gone`.
+/// Moves pages from the last units of a file nearer to the file's beginning, and syncs them, if more than a third of
+/// the file is free: about `written_bytes` bytes of kept pages. `gone` gets the places before.
 fn move_pages(
     directory: &mut PageDirectory,
     gone: &mut Vec<PagePlace>,
@@ -403,7 +374,6 @@ fn move_pages(
     Ok(writers)
 }
 
-/// Cuts each file behind its last used unit.
 fn cut(files: &[Option<Arc<PageFile>>]) -> Result<(), DiskError> {
     files.iter().flatten().try_for_each(|file| file.cut())
 }

@@ -1,35 +1,25 @@
-//! Comparison of the versions left beside the pages of a picture with the pages, and with each other, in bounded memory
-//! (N11).
+//! Comparison of the versions beside the pages of a picture with the pages, and with each other, in bounded memory:
+//! N11: all versions of a key have one TID. A caller that only verifies keeps nothing but these keys.
 //!
 //! ```text
 //! blocks of pending removes --> the keys of a span of the directory's parts --> each page of these parts
 //!            ^                                                                        |
 //!            +---- the blocks are read once more for the next span, if there is one --+
 //! ```
-//! A load compares while inserting rows, and keeps every row. A caller that only verifies keeps nothing but these keys.
+//! A span has as many directory parts as fit into the limit, and at least one: the rows of some hundred pages.
 //!
-//! Invariants:
-//! - N11: every version that the picture has of a key beside the pages, including the version in the key's page, has
-//!   one TID.
-//! - The memory holds the keys of a span: as many directory parts as fit into the limit, and at least one part. A part
-//!   has as many rows as some hundred pages.
-//!
-//! Neighbours: a backup's check and an examination's load feed blocks first, and then the parts in order;
-//! [`crate::files::picture::reader`] reads blocks and parts.
-
-use std::cmp::Ordering;
+//! Neighbours: a backup's check and an examination's load feed blocks first, and then the parts in order.
 
 use ensile_base::Tid;
 use ensile_base::limits::DISPLACED_KEYS_BYTES_MAX;
 
 use crate::files::picture::reader::{PageBuffers, PictureReader, ReadEntries};
 use crate::files::picture::root::DirectoryPlace;
-use crate::{DurabilityError, Entry, Recoverable};
+use crate::{DurabilityError, Entry, Recoverable, Result};
 
 const IN_PAGE: &str = "a key of it stands beside the pages too, with another TID (N11)";
 const TWICE: &str = "a key of it stands beside the pages twice, with two TIDs (N11)";
 
-/// A version beside the pages.
 #[derive(Clone, Copy, Debug)]
 struct BesideKey {
     section: u32,
@@ -66,33 +56,26 @@ impl BesideKeys {
         Self { bytes_max, from: 0, until: usize::MAX, keys, versions, is_sorted: false }
     }
 
-    /// Adds the keys of a block that is read for the first time. After the last block, compares the keys with each
-    /// other.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`]: a key has two TIDs.
+    /// Adds the keys of a block. After the last block, an error names a key with two TIDs.
     pub(crate) fn add_block(
         &mut self,
         reader: &PictureReader,
         block: usize,
         read: &ReadEntries<'_>,
         target: &dyn Recoverable,
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         assert!(self.from == 0 && !self.is_sorted, "blocks come before parts");
         self.take(reader, block, read, target)?;
         if block + 1 == reader.root().removes_block_count() { self.sort(reader) } else { Ok(()) }
     }
 
     /// Prepares for the pages of `part`. Reads the blocks once more if the keys of the part's span are not in memory.
-    ///
-    /// # Errors
-    /// As [`BesideKeys::add_block`]; also the error of a block that cannot be read.
     pub(crate) fn turn_to(
         &mut self,
         reader: &PictureReader,
         part: usize,
         target: &dyn Recoverable,
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         assert!(part >= self.from, "parts come in order");
         if part >= self.until {
             (self.from, self.until, self.is_sorted) = (part, usize::MAX, false);
@@ -111,10 +94,7 @@ impl BesideKeys {
         if self.is_sorted { Ok(()) } else { self.sort(reader) }
     }
 
-    /// Compares the entries of a page with the keys. [`BesideKeys::turn_to`] has prepared for the page's part.
-    ///
-    /// # Errors
-    /// The fault of the page.
+    /// Compares a page's entries with the keys, behind [`BesideKeys::turn_to`]. The error is the page's fault.
     pub(crate) fn compare(
         &self,
         section: u32,
@@ -156,17 +136,15 @@ impl BesideKeys {
         block: usize,
         read: &ReadEntries<'_>,
         target: &dyn Recoverable,
-    ) -> Result<(), DurabilityError> {
+    ) -> Result<()> {
         assert!(!self.is_sorted, "the span is being filled");
         let parts = &reader.root().parts;
         let sections = read.by_section(target);
-        let sections =
-            sections.map_err(|detail| DurabilityError::damaged_file(read.file, read.offset, detail))?;
+        let sections = sections.map_err(|why| DurabilityError::damaged_file(read.file, read.offset, why))?;
         for (section, entries) in sections {
             for Entry { tid, body } in entries {
                 let Some(key) = target.checkpoint_key(body) else { continue };
-                let is_behind =
-                    |part: usize| parts.get(part).is_some_and(|part| starts(part) <= (section, key));
+                let is_behind = |part: usize| parts.get(part).is_some_and(|at| starts(at) <= (section, key));
                 // Keys before the first part belong to the first part's span.
                 if is_behind(self.until) || (self.from > 0 && !is_behind(self.from)) {
                     continue;
@@ -217,14 +195,14 @@ impl BesideKeys {
     }
 
     /// Sorts the span's keys, which are complete, and compares equal keys with each other.
-    fn sort(&mut self, reader: &PictureReader) -> Result<(), DurabilityError> {
+    fn sort(&mut self, reader: &PictureReader) -> Result<()> {
         assert!(!self.is_sorted, "once a span");
         self.order();
         self.is_sorted = true;
         for pair in self.versions.windows(2) {
-            let [one, other] = pair else { unreachable!("a window of two") };
-            let is_same = one.section.cmp(&other.section).then_with(|| self.key(one).cmp(self.key(other)));
-            if is_same == Ordering::Equal && one.tid != other.tid {
+            let (one, other) = (&pair[0], &pair[1]);
+            let is_same = one.section == other.section && self.key(one) == self.key(other);
+            if is_same && one.tid != other.tid {
                 return Err(reader.damaged_removes(other.block as usize, TWICE));
             }
         }

@@ -1,46 +1,86 @@
-//! Inputs and outputs of the decisions over checkpoints.
+//! Settings, inputs and outputs of the decisions over checkpoints.
 //!
-//! Neighbours: `machine` decides; `manager` fills [`Circumstances`], carries out the [`Action`]s and sends the
-//! [`Answers`].
+//! Neighbours: `machine` decides; `manager` fills [`Circumstances`], carries out [`Action`]s, sends [`Answers`].
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use ensile_base::Epoch;
-use std::sync::Arc;
 
 use super::range_schedule::Taken;
 use crate::Health;
+use crate::checkpoint::config::Strategy;
 use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::request::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
+use crate::control::adaptive::AdaptiveThreshold;
 use crate::control::load::LoadCounts;
+use crate::control::trigger::Trigger;
 use crate::files::block::Salt;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::identity::Identity;
 use crate::range::RangeStart;
+
+/// Settings that begin checkpoints. An application may change the rules of an open database.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) policy: Trigger,
+    /// Settings of the adaptive threshold, if the policy uses the load.
+    pub(crate) adaptive: Option<AdaptiveThreshold>,
+    pub(crate) recovery_time: Option<Duration>,
+}
+
+/// Settings that are fixed while the database is open.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) strategy: Strategy,
+    /// Wanted number of ranges of a cycling checkpoint.
+    pub(crate) ranges: u32,
+    pub(crate) bandwidth: Option<u64>,
+    pub(crate) checkpointers: usize,
+    /// Number of files of each checkpointer.
+    pub(crate) files: u32,
+    /// Number of loggers; 0 without a log.
+    pub(crate) loggers: u64,
+    pub(crate) database: Identity,
+    pub(crate) generation: u64,
+    /// True if the first picture keeps pages of the installed picture.
+    pub(crate) goes_on: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenFigures {
+    /// Time of the open, in nanoseconds.
+    pub(crate) now_nanos: u64,
+    /// Bytes of log that the open has replayed.
+    pub(crate) replayed_bytes: u64,
+}
 
 /// Inputs of the next decision, as they are now.
 #[derive(Clone, Debug)]
-pub(in crate::checkpoint) struct Circumstances {
-    pub(in crate::checkpoint) now_nanos: u64,
+pub(crate) struct Circumstances {
+    pub(crate) now_nanos: u64,
     /// E.
-    pub(in crate::checkpoint) epoch: Epoch,
-    pub(in crate::checkpoint) health: Health,
+    pub(crate) epoch: Epoch,
+    pub(crate) health: Health,
     /// Bytes of log written since the open; without a log, bytes that commits have changed.
-    pub(in crate::checkpoint) log_bytes: u64,
+    pub(crate) log_bytes: u64,
     /// Number of entries written since the open.
-    pub(in crate::checkpoint) log_records: u64,
+    pub(crate) log_records: u64,
     /// Nanoseconds of applying the entries written since the open; `None` if the state does not measure the time.
-    pub(in crate::checkpoint) applied_nanos: Option<u64>,
+    pub(crate) applied_nanos: Option<u64>,
     /// Requests that the application reports: requests that succeeded, and lost requests.
-    pub(in crate::checkpoint) served: u64,
-    pub(in crate::checkpoint) lost: u64,
+    pub(crate) served: u64,
+    pub(crate) lost: u64,
     /// True if, without a log, a result waits for a picture.
-    pub(in crate::checkpoint) is_awaited: bool,
+    pub(crate) is_awaited: bool,
     /// True if the reserve for a full disk exists.
-    pub(in crate::checkpoint) has_reserve: bool,
+    pub(crate) has_reserve: bool,
     /// True if every log has a synced mark of the epoch that [`super::CheckpointStateMachine::awaited_marks`] names.
-    pub(in crate::checkpoint) has_marks: bool,
+    pub(crate) has_marks: bool,
     /// Number of loggers' attempts to write to a full disk.
-    pub(in crate::checkpoint) full_tries: u64,
+    pub(crate) full_tries: u64,
 }
 
 impl Circumstances {
@@ -51,10 +91,9 @@ impl Circumstances {
     }
 }
 
-/// Next action of a checkpointer. A variant names the methods of [`super::CheckpointStateMachine`] that record the
-/// outcome.
+/// Next action of a checkpointer, with the methods of [`super::CheckpointStateMachine`] that record the outcome.
 #[derive(Debug)]
-pub(in crate::checkpoint) enum Action {
+pub(crate) enum Action {
     /// Nothing, for good.
     Stop(Answers),
     /// Nothing: no checkpoint is under way.
@@ -93,38 +132,37 @@ pub(in crate::checkpoint) enum Action {
 
 /// A part of a checkpoint that one checkpointer writes.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct PartTask {
-    pub(in crate::checkpoint) number: u64,
-    pub(in crate::checkpoint) low: Epoch,
+pub(crate) struct PartTask {
+    pub(crate) number: u64,
+    pub(crate) low: Epoch,
     /// Attempt that the pages belong to; `None` for a fuzzy checkpoint.
-    pub(in crate::checkpoint) pages: Option<PictureAttempt>,
-    pub(in crate::checkpoint) salt: Salt,
-    /// Slices by set of files. A turn that takes several ranges has a set for each range, with numbers from `number`
-    /// upwards.
-    pub(in crate::checkpoint) slices: Vec<Vec<Slice>>,
-    pub(in crate::checkpoint) ticket: Arc<Ticket>,
-    pub(in crate::checkpoint) disk_space: Arc<DiskSpace>,
+    pub(crate) pages: Option<PictureAttempt>,
+    pub(crate) salt: Salt,
+    /// Slices by set of files. A turn of several ranges has a set for each, with numbers from `number` upwards.
+    pub(crate) slices: Vec<Vec<Slice>>,
+    pub(crate) ticket: Arc<Ticket>,
+    pub(crate) disk_space: Arc<DiskSpace>,
 }
 
 /// Cut of the part of the state that an attempt takes.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct CutParts {
+pub(crate) struct CutParts {
     /// Starts of all ranges, if the attempt takes all ranges.
-    pub(in crate::checkpoint) starts: Vec<RangeStart>,
+    pub(crate) starts: Vec<RangeStart>,
     /// Slices by checkpointer and set of files.
-    pub(in crate::checkpoint) parts: Vec<Vec<Vec<Slice>>>,
+    pub(crate) parts: Vec<Vec<Vec<Slice>>>,
 }
 
 impl CutParts {
     /// The parts of an attempt with one set of files.
-    pub(in crate::checkpoint) fn whole(parts: Vec<Vec<Slice>>) -> Self {
+    pub(crate) fn whole(parts: Vec<Vec<Slice>>) -> Self {
         Self { starts: Vec::new(), parts: parts.into_iter().map(|slices| vec![slices]).collect() }
     }
 }
 
 /// Reason why the manifest does not name the checkpoint.
 #[derive(Debug)]
-pub(in crate::checkpoint) enum NotInstalled {
+pub(crate) enum NotInstalled {
     /// The old manifest still stands.
     OldStands(String),
     /// The standing manifest is unknown, so not even a file of the attempt may be removed.
@@ -134,16 +172,16 @@ pub(in crate::checkpoint) enum NotInstalled {
 /// Answers to callers that asked for a checkpoint, sent once the lock is free.
 #[derive(Debug, Default)]
 #[must_use = "callers wait for it"]
-pub(in crate::checkpoint) struct Answers {
+pub(crate) struct Answers {
     pub(super) outcomes: Vec<(Arc<Ticket>, AttemptOutcome)>,
     /// Number of failed attempts, including attempts not begun for want of space.
-    pub(in crate::checkpoint) failed: u64,
+    pub(crate) failed: u64,
     /// Reason why results that wait for the next picture are not durable yet.
-    pub(in crate::checkpoint) put_off: Option<Arc<str>>,
+    pub(crate) put_off: Option<Arc<str>>,
 }
 
 impl Answers {
-    pub(in crate::checkpoint) fn send(self) {
+    pub(crate) fn send(self) {
         self.outcomes.into_iter().for_each(|(ticket, outcome)| ticket.answer(outcome));
     }
 }

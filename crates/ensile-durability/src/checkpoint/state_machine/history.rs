@@ -15,7 +15,7 @@ const _: () = assert!(FAILURES_TOLD < TRIED_EVERY, "a failure that lasts is repo
 
 /// Outcomes of the attempts since the open.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct AttemptHistory {
+pub(crate) struct AttemptHistory {
     /// Time of the end of the last attempt, or of the last lack of room.
     ended_nanos: u64,
     /// Number of attempts that failed or found no room since the last cleared checkpoint.
@@ -47,11 +47,9 @@ impl AttemptHistory {
         Duration::from_nanos(now_nanos.saturating_sub(self.ended_nanos))
     }
 
-    /// Expected bytes of the next attempt, for the search for room. `first_bytes` is the expectation without an earlier
-    /// attempt.
+    /// Expected bytes of the next attempt, for the search for room; `first_bytes` without an earlier attempt.
     pub(super) fn expected_bytes(&self, first_bytes: u64, takes_whole: bool) -> u64 {
-        // Deleted rows may have made the next checkpoint smaller, so a checkpoint is tried now and then. An attempt
-        // without room gives up in time.
+        // Deleted rows may have made the next checkpoint smaller, so it is tried now and then, and gives up in time.
         if self.failures % TRIED_EVERY == TRIED_EVERY - 1 {
             return 0;
         }
@@ -98,23 +96,23 @@ impl AttemptHistory {
     }
 
     /// Last checkpoint installed since the open.
-    pub(in crate::checkpoint) fn last(&self) -> Option<&CheckpointReport> {
+    pub(crate) fn last(&self) -> Option<&CheckpointReport> {
         self.last.as_ref()
     }
 
     /// Reason of the last failure after at least [`FAILURES_TOLD`] failures in a row.
-    pub(in crate::checkpoint) fn repeated_failure(&self) -> Option<String> {
+    pub(crate) fn repeated_failure(&self) -> Option<String> {
         let why =
             self.misfit.as_ref().or(self.last_error.as_ref()).filter(|_| self.failures >= FAILURES_TOLD)?;
         Some(format!("no checkpoint was made {} times in a row: {why}", self.failures))
     }
 
     /// Reason for putting off the next checkpoint.
-    pub(in crate::checkpoint) fn misfit(&self) -> Option<&str> {
+    pub(crate) fn misfit(&self) -> Option<&str> {
         self.misfit.as_deref()
     }
 
-    pub(in crate::checkpoint) fn last_error(&self) -> Option<&str> {
+    pub(crate) fn last_error(&self) -> Option<&str> {
         self.last_error.as_deref()
     }
 }

@@ -9,18 +9,13 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 
-use super::action::{Action, Answers, Circumstances};
-use super::attempt::Attempt;
-use super::callers::Callers;
+use super::action::{Action, Answers, Circumstances, OpenFigures, Rules, Terms};
+use super::attempt::{Attempt, AttemptParts};
 use super::history::AttemptHistory;
-use super::parts::AttemptParts;
-use super::range_schedule::Taken;
+use super::range_schedule::{AttemptTurn, Taken};
 use super::schedule::CheckpointSchedule;
-use super::settings::{OpenFigures, Rules, Terms};
 use super::state::{Duty, Stage};
 use super::strategy::{NextOpening, WalkEpochs};
-use super::turn::AttemptTurn;
-use super::upkeep::Upkeep;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::pages::PictureAttempt;
@@ -30,14 +25,93 @@ use crate::control::recovery_time::{RecoveryForecast, RecoveryOutlook};
 use crate::control::trigger::Situation;
 use crate::files::block::Salt;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
-use crate::{DurabilityError, Health};
+use crate::{DurabilityError, Health, Result};
 
 /// Reason for refusing a checkpoint after the close.
-pub(in crate::checkpoint) const CLOSED: &str = "the database was closed";
+pub(crate) const CLOSED: &str = "the database was closed";
+
+/// Pause between two attempts to make a missing reserve.
+const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
+
+/// Times of the next chores, in nanoseconds.
+#[derive(Debug)]
+struct Upkeep {
+    /// Time of the next try to remove covered files; set if a reader's lease kept covered files.
+    remove_again_nanos: Option<u64>,
+    /// Earliest time of the next try to make a missing reserve.
+    reserve_not_before: u64,
+}
+
+impl Upkeep {
+    /// Chores of a database that is opened at `now_nanos`.
+    fn new(now_nanos: u64) -> Self {
+        Self { remove_again_nanos: None, reserve_not_before: now_nanos + RESERVE_PAUSE_NANOS }
+    }
+
+    /// True if a missing reserve is to be made now. The next try follows after the pause.
+    fn begin_reserve(&mut self, now_nanos: u64) -> bool {
+        let is_due = now_nanos >= self.reserve_not_before;
+        if is_due {
+            self.reserve_not_before = now_nanos + RESERVE_PAUSE_NANOS;
+        }
+        assert!(self.reserve_not_before > now_nanos, "one try in a pause");
+        is_due
+    }
+
+    /// True if covered files are to be removed again now.
+    fn is_removal_due(&self, now_nanos: u64) -> bool {
+        self.remove_again_nanos.is_some_and(|again| now_nanos >= again)
+    }
+}
+
+/// Callers of the next checkpoint.
+#[derive(Debug, Default)]
+struct Callers {
+    /// Ticket of callers that ask for the next checkpoint.
+    ticket: Option<Arc<Ticket>>,
+    /// Error for a caller that asks for a checkpoint after the end.
+    refusal: Option<DurabilityError>,
+}
+
+impl Callers {
+    /// Returns the ticket of the next checkpoint, which earlier callers share. After the end, the answer is an error.
+    fn demand(&mut self) -> (Arc<Ticket>, Answers) {
+        assert!(self.ticket.is_none() || self.refusal.is_none(), "a waiting caller hears of the end");
+        if let Some(why) = &self.refusal {
+            let ticket = Arc::new(Ticket::default());
+            let outcomes = vec![(Arc::clone(&ticket), Err(why.clone()))];
+            return (ticket, Answers { outcomes, ..Answers::default() });
+        }
+        (Arc::clone(self.ticket.get_or_insert_default()), Answers::default())
+    }
+
+    /// True if a caller asks for the next checkpoint.
+    fn are_waiting(&self) -> bool {
+        self.ticket.is_some()
+    }
+
+    /// Takes the ticket of the next checkpoint, if a caller asks.
+    fn take(&mut self) -> Option<Arc<Ticket>> {
+        assert!(self.refusal.is_none(), "no checkpoint begins after the end");
+        self.ticket.take()
+    }
+
+    /// Refuses later callers with `error`. Returns the ticket of the next checkpoint, if a caller asks.
+    fn refuse(&mut self, error: DurabilityError) -> Option<Arc<Ticket>> {
+        let ticket = self.take();
+        self.refusal = Some(error);
+        ticket
+    }
+
+    /// True if later callers are refused, because the checkpoints have ended.
+    fn are_refused(&self) -> bool {
+        self.refusal.is_some()
+    }
+}
 
 /// Checkpoints of an open database. At most one checkpoint is under way, and at most one is installed.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct CheckpointStateMachine {
+pub(crate) struct CheckpointStateMachine {
     terms: Terms,
     stage: Stage,
     attempt: Option<Attempt>,
@@ -54,9 +128,8 @@ pub(in crate::checkpoint) struct CheckpointStateMachine {
 }
 
 impl CheckpointStateMachine {
-    /// Creates the state machine of a database. `opened` has the figures of the open. Every existing checkpoint has a
-    /// smaller number than `number`. `outlook` predicts recoveries.
-    pub(in crate::checkpoint) fn new(
+    /// Creates the state machine, with the figures of the open. Every existing checkpoint's number is below `number`.
+    pub(crate) fn new(
         terms: Terms,
         rules: Rules,
         installed: Option<InstalledCheckpoint>,
@@ -84,35 +157,28 @@ impl CheckpointStateMachine {
     }
 
     /// Returns the ticket of the next checkpoint: see [`Callers::demand`].
-    pub(in crate::checkpoint) fn demand(&mut self) -> (Arc<Ticket>, Answers) {
+    pub(crate) fn demand(&mut self) -> (Arc<Ticket>, Answers) {
         self.callers.demand()
     }
 
     /// Epoch whose synced mark the checkpoint awaits in every log (K1). `None` if the checkpoint awaits no marks.
-    pub(in crate::checkpoint) fn awaited_marks(&self) -> Option<Epoch> {
+    pub(crate) fn awaited_marks(&self) -> Option<Epoch> {
         self.attempt.as_ref().filter(|_| self.stage == Stage::Walked)?.epochs.durable_min()
     }
 
     /// Replaces the rules: see [`CheckpointSchedule::set_rules`].
-    pub(in crate::checkpoint) fn set_rules(&mut self, rules: Rules, seen: &Circumstances) {
+    pub(crate) fn set_rules(&mut self, rules: Rules, seen: &Circumstances) {
         self.schedule.set_rules(rules, seen);
     }
 
-    /// Checks that a checkpoint can keep this target for the recovery time.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Config`]: the load and the fixed costs of a recovery alone take at least as long as the
-    /// target.
-    pub(in crate::checkpoint) fn check_target(
-        &self,
-        target: Option<Duration>,
-    ) -> Result<(), DurabilityError> {
+    /// Checks that a checkpoint can keep this target: loading and fixed costs alone take less.
+    pub(crate) fn check_target(&self, target: Option<Duration>) -> Result<()> {
         let refusal = self.forecast(self.schedule.logged_work().bytes, target).refusal();
         refusal.map_or(Ok(()), |why| Err(DurabilityError::config(why)))
     }
 
     /// Measured time of applying the logged entries: see [`CheckpointSchedule::applied_nanos`].
-    pub(in crate::checkpoint) fn applied_nanos(&self) -> Option<u64> {
+    pub(crate) fn applied_nanos(&self) -> Option<u64> {
         self.schedule.applied_nanos()
     }
 
@@ -122,7 +188,7 @@ impl CheckpointStateMachine {
     }
 
     /// Decides the next action of a checkpointer that has no part.
-    pub(in crate::checkpoint) fn decide(&mut self, checkpointer: usize, seen: &Circumstances) -> Action {
+    pub(crate) fn decide(&mut self, checkpointer: usize, seen: &Circumstances) -> Action {
         assert!(checkpointer < self.terms.checkpointers, "there is no such checkpointer");
         self.schedule.observe(seen);
         match &seen.health {
@@ -183,8 +249,7 @@ impl CheckpointStateMachine {
             return Action::Rest;
         }
         self.enter(Stage::Busy(Duty::LookForRoom));
-        // No figure predicts the first picture that keeps installed pages. An expectation of 0 bytes lets the attempt
-        // begin.
+        // No figure predicts the first picture that keeps installed pages. 0 bytes let the attempt begin.
         let first_bytes = if self.terms.goes_on { 0 } else { taken.bytes(self.installed.as_ref()) };
         Action::LookForRoom { bytes: self.history.expected_bytes(first_bytes, taken == Taken::Whole) }
     }
@@ -259,12 +324,7 @@ impl CheckpointStateMachine {
     }
 
     /// Begins an attempt that has room on the disks, and opens the walk. Returns false if the checkpoints have ended.
-    pub(in crate::checkpoint) fn begin(
-        &mut self,
-        disk_space: DiskSpace,
-        salt: Salt,
-        seen: &Circumstances,
-    ) -> bool {
+    pub(crate) fn begin(&mut self, disk_space: DiskSpace, salt: Salt, seen: &Circumstances) -> bool {
         if !self.is_at(Duty::LookForRoom) {
             return false;
         }
@@ -292,33 +352,28 @@ impl CheckpointStateMachine {
     }
 
     /// Attempt with published pages, until the pages are ended.
-    pub(in crate::checkpoint) fn open_pages(&self) -> Option<PictureAttempt> {
+    pub(crate) fn open_pages(&self) -> Option<PictureAttempt> {
         debug_assert!(self.pages.is_none() || self.terms.strategy == Strategy::Pictures);
         self.pages
     }
 
     /// Attempt that published pages for the picture under way, even after the pages are ended.
-    pub(in crate::checkpoint) fn published_attempt(&self) -> Option<PictureAttempt> {
+    pub(crate) fn published_attempt(&self) -> Option<PictureAttempt> {
         self.attempt.as_ref()?.pages
     }
 
-    /// Returns the attempt with published pages, once, when no checkpointer is to take more pages. The caller then ends
-    /// the pages (N13).
-    pub(in crate::checkpoint) fn take_pages_to_end(&mut self) -> Option<PictureAttempt> {
+    /// Returns the attempt whose pages the caller now ends (N13), once, when no checkpointer is to take more pages.
+    pub(crate) fn take_pages_to_end(&mut self) -> Option<PictureAttempt> {
         if self.stage.needs_pages() { None } else { self.pages.take() }
     }
 
     /// True if checkpointers may go on with their parts.
-    pub(in crate::checkpoint) fn is_walking(&self) -> bool {
+    pub(crate) fn is_walking(&self) -> bool {
         self.stage == Stage::Walking
     }
 
     /// Ends the checkpoints, and answers every waiting caller with `error(reason)`. Files stay as they are.
-    pub(in crate::checkpoint) fn end(
-        &mut self,
-        reason: &str,
-        error: fn(Arc<str>) -> DurabilityError,
-    ) -> Answers {
+    pub(crate) fn end(&mut self, reason: &str, error: fn(Arc<str>) -> DurabilityError) -> Answers {
         if self.stage == Stage::Ended {
             return Answers::default();
         }
@@ -333,38 +388,38 @@ impl CheckpointStateMachine {
         Answers { outcomes, failed, put_off: None }
     }
 
-    pub(in crate::checkpoint) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.stage == Stage::Ended
     }
 
     /// Installed checkpoint, and true if covered files are still to be removed.
-    pub(in crate::checkpoint) fn owes_removal(&self) -> (Option<InstalledCheckpoint>, bool) {
+    pub(crate) fn owes_removal(&self) -> (Option<InstalledCheckpoint>, bool) {
         assert!(self.installed.is_some() || self.upkeep.remove_again_nanos.is_none(), "nothing is covered");
         (self.installed.clone(), self.upkeep.remove_again_nanos.is_some())
     }
 
     /// True if commits, which logged `log_bytes` so far, have changed bytes since the installed e_l was fixed.
-    pub(in crate::checkpoint) fn has_changed(&self, log_bytes: u64) -> bool {
+    pub(crate) fn has_changed(&self, log_bytes: u64) -> bool {
         self.schedule.log.has_changed(log_bytes)
     }
 
     /// Records that the database closes: later attempts may use the epochs reserved for a close (L6).
-    pub(in crate::checkpoint) fn begin_last(&mut self) {
+    pub(crate) fn begin_last(&mut self) {
         assert_eq!(self.terms.loggers, 0, "N18: a log has the last changes");
         self.is_last = true;
     }
 
-    pub(in crate::checkpoint) fn history(&self) -> &AttemptHistory {
+    pub(crate) fn history(&self) -> &AttemptHistory {
         &self.history
     }
 
     /// Notes an error outside an attempt.
-    pub(in crate::checkpoint) fn note_error(&mut self, error: &str) {
+    pub(crate) fn note_error(&mut self, error: &str) {
         self.history.note_error(error.into());
     }
 
     /// Adds the figures of this type to `counted`.
-    pub(in crate::checkpoint) fn stats(&self, counted: CheckpointStats) -> CheckpointStats {
+    pub(crate) fn stats(&self, counted: CheckpointStats) -> CheckpointStats {
         let recovery = (self.terms.loggers > 0)
             .then(|| self.forecast(self.schedule.logged_work().bytes, self.schedule.target()));
         CheckpointStats {
@@ -379,22 +434,18 @@ impl CheckpointStateMachine {
     }
 
     /// Number of the checkpoint under way. `None` if the attempt has ended.
-    pub(in crate::checkpoint) fn number_under_way(&self) -> Option<u64> {
+    pub(crate) fn number_under_way(&self) -> Option<u64> {
         self.attempt.as_ref().map(|attempt| attempt.turn.number)
     }
 
     /// Number of the installed checkpoint; 0 if no checkpoint is installed.
-    pub(in crate::checkpoint) fn installed_number(&self) -> u64 {
+    pub(crate) fn installed_number(&self) -> u64 {
         self.installed.as_ref().map_or(0, InstalledCheckpoint::number)
     }
 
     /// True if a checkpointer carries out `duty`. False if the checkpoints have ended meanwhile.
     fn is_at(&self, duty: Duty) -> bool {
-        assert!(
-            matches!(self.stage, Stage::Busy(_) | Stage::Ended),
-            "an action's outcome comes once: {:?}",
-            self.stage
-        );
+        assert!(matches!(self.stage, Stage::Busy(_) | Stage::Ended), "one outcome: {:?}", self.stage);
         self.stage == Stage::Busy(duty)
     }
 

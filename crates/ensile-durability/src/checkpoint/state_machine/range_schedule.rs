@@ -1,5 +1,4 @@
-//! Choice of the ranges that a turn of a cycling checkpoint takes, and of the log that belongs to the remaining ranges
-//! (SiloR §8). Pure.
+//! Choice of the ranges that a turn of a cycling checkpoint takes, and of the log of the others (SiloR §8). Pure.
 //!
 //! Invariants:
 //! - K4: a turn takes every range after a new cut, or takes a single range as cut before.
@@ -11,6 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use crate::checkpoint::request::CheckpointTurn;
+use crate::files::block::Salt;
 use crate::files::manifest::installed_checkpoint::{
     CyclingCheckpoint, FuzzyCheckpoint, InstalledCheckpoint, InstalledRange, RangesCut,
 };
@@ -22,18 +22,22 @@ const GROWTH: u128 = 2;
 
 /// Part of the state that an attempt takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::checkpoint) enum Taken {
-    /// The whole state, undivided.
+pub(crate) enum Taken {
     Whole,
     /// Every range, after a new cut into at most `wanted` ranges.
-    All { wanted: u32 },
+    All {
+        wanted: u32,
+    },
     /// The range at index `at` among `of` ranges.
-    One { at: usize, of: usize, keys: KeyRange },
+    One {
+        at: usize,
+        of: usize,
+        keys: KeyRange,
+    },
 }
 
 impl Taken {
-    /// The ranges that the next turn takes: the range with the oldest turn. All ranges on a demand, if a new cut is
-    /// due, or if no cycling checkpoint is installed.
+    /// The ranges that the next turn takes: the one with the oldest turn, or all on a demand or for a new cut.
     pub(super) fn next(installed: Option<&InstalledCheckpoint>, wanted: u32, is_demanded: bool) -> Self {
         match installed {
             Some(InstalledCheckpoint::Cycling(cycling)) if !is_demanded && !is_cut_anew(cycling, wanted) => {
@@ -80,7 +84,6 @@ fn oldest(cycling: &CyclingCheckpoint) -> usize {
     numbers.min_by_key(|(_, number)| *number).map_or(0, |(at, _)| at)
 }
 
-/// True if the next turn must cut the ranges anew.
 fn is_cut_anew(CyclingCheckpoint { cut, ranges }: &CyclingCheckpoint, wanted: u32) -> bool {
     let sizes = || ranges.iter().map(|range| u128::from(range.walked.files.bytes));
     let (bytes, largest, count) = (sizes().sum::<u128>(), sizes().max().unwrap_or(0), ranges.len() as u128);
@@ -94,8 +97,7 @@ fn is_cut_anew(CyclingCheckpoint { cut, ranges }: &CyclingCheckpoint, wanted: u3
     wanted != cut.wanted || count > 1 && is_uneven && has_become_so || has_too_few
 }
 
-/// The ranges after a turn that took `taken`. `walked` has the ranges that the turn wrote, in the order of their keys;
-/// `starts` has the starts of the ranges after a new cut.
+/// The ranges after a turn that took `taken` and wrote `walked`, in the order of keys. `starts` are those of a new cut.
 pub(super) fn after_turn(
     installed: Option<&InstalledCheckpoint>,
     taken: &Taken,
@@ -121,6 +123,38 @@ pub(super) fn after_turn(
             CyclingCheckpoint { cut, ranges }
         }
         (taken, _) => unreachable!("{taken:?} is no turn, or its ranges are not installed"),
+    }
+}
+
+/// Part of the state that an attempt takes, and the numbers of its files.
+#[derive(Debug)]
+pub(super) struct AttemptTurn {
+    /// Number of the first set of files. Further sets have the next numbers.
+    pub(super) number: u64,
+    pub(super) sets: u64,
+    pub(super) salt: Salt,
+    pub(super) taken: Taken,
+    /// First keys of all ranges, set by the cut.
+    pub(super) starts: Vec<RangeStart>,
+}
+
+impl AttemptTurn {
+    pub(super) fn new(number: u64, salt: Salt, taken: Taken) -> Self {
+        assert!(number > 0, "numbers of checkpoints begin at 1");
+        Self { number, sets: 1, salt, taken, starts: Vec::new() }
+    }
+
+    pub(super) fn last_number(&self) -> u64 {
+        assert!(self.sets > 0, "a turn has a set of files");
+        self.number + self.sets - 1
+    }
+
+    /// Sets the first keys of the ranges, and thereby the number of sets.
+    pub(super) fn cut(&mut self, starts: Vec<RangeStart>) {
+        assert_eq!(self.sets, 1, "a turn is cut once");
+        self.sets = if let Taken::All { .. } = self.taken { starts.len() as u64 } else { 1 };
+        assert!(self.sets > 0, "K4: a turn has a range");
+        self.starts = starts;
     }
 }
 

@@ -2,14 +2,12 @@
 //!
 //! Neighbours: `machine` asks the schedule between two checkpoints; `control` has the rules and the predictions.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::action::Circumstances;
-use super::attempt::Attempt;
-use super::occasion::Occasion;
-use super::range_schedule::Taken;
-use super::settings::{OpenFigures, Rules};
-use super::uncovered_log::UncoveredLog;
+use super::action::{Circumstances, OpenFigures, Rules};
+use super::attempt::{Attempt, Occasion};
+use super::range_schedule::{Taken, TurnBytes};
 use crate::checkpoint::request::CheckpointReport;
 use crate::checkpoint::stats::CheckpointStats;
 use crate::control::adaptive::ThresholdMeasure;
@@ -17,6 +15,67 @@ use crate::control::load::{LoadAverage, LoadCounts};
 use crate::control::recovery_time::{DataAmount, LogWork, RecoveryForecast, RecoveryOutlook};
 use crate::control::trigger::{CheckpointVerdict, Situation};
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+
+/// Amounts of log since the e_l of the installed checkpoint.
+#[derive(Debug)]
+pub(super) struct UncoveredLog {
+    /// Bytes logged since the open when the e_l of the installed checkpoint was fixed; 0 before the first install.
+    base_bytes: u64,
+    /// Entries logged since the open when the e_l of the installed checkpoint was fixed.
+    base_records: u64,
+    /// Bytes of log replayed at the open; 0 after the first install.
+    bytes_before: u64,
+    /// Bytes of log replayed at the open, which ranges of an earlier process need until a turn replaces them.
+    replayed_bytes: u64,
+    turn_bytes: TurnBytes,
+}
+
+impl UncoveredLog {
+    /// The log of a database whose open has replayed this many bytes.
+    pub(super) fn new(replayed_bytes: u64) -> Self {
+        let turn_bytes = TurnBytes::default();
+        Self { base_bytes: 0, base_records: 0, bytes_before: replayed_bytes, replayed_bytes, turn_bytes }
+    }
+
+    /// Bytes and entries since the last checkpoint began, scaled from one turn to a round of `turns`.
+    pub(super) fn scaled(&self, seen: &Circumstances, turns: u32) -> DataAmount {
+        assert!(turns > 0, "a round has a turn");
+        let turns = u64::from(turns);
+        let bytes =
+            (seen.log_bytes - self.base_bytes).saturating_mul(turns).saturating_add(self.bytes_before);
+        DataAmount { bytes, entries: (seen.log_records - self.base_records).saturating_mul(turns) }
+    }
+
+    /// Bytes of log that a recovery would replay now. Without a log: changed bytes.
+    pub(super) fn replayed_bytes(&self, installed: Option<&InstalledCheckpoint>, log_bytes: u64) -> u64 {
+        match installed {
+            // Replay begins at the least e_l (K5).
+            Some(installed @ InstalledCheckpoint::Cycling(_)) => match self.turn_bytes.least(installed) {
+                Some(began) => log_bytes - began,
+                None => log_bytes + self.replayed_bytes,
+            },
+            _ => log_bytes - self.base_bytes + self.bytes_before,
+        }
+    }
+
+    /// True if commits, which logged `log_bytes` so far, have changed bytes since the installed e_l was fixed.
+    pub(super) fn has_changed(&self, log_bytes: u64) -> bool {
+        assert!(log_bytes >= self.base_bytes, "what has changed only grows");
+        log_bytes > self.base_bytes
+    }
+
+    /// Records the installation of the sets with these numbers. `base` is the logged work at the opening of their walk.
+    pub(super) fn record_install(
+        &mut self,
+        base: &LogWork,
+        numbers: RangeInclusive<u64>,
+        installed: &InstalledCheckpoint,
+    ) {
+        assert!(base.bytes >= self.base_bytes, "a later checkpoint covers more of the log");
+        (self.base_bytes, self.base_records, self.bytes_before) = (base.bytes, base.entries, 0);
+        self.turn_bytes.add_turn(numbers, base.bytes, installed);
+    }
+}
 
 /// Rules that begin checkpoints, with the measured load and the expected recovery.
 #[derive(Debug)]
@@ -27,9 +86,7 @@ pub(super) struct CheckpointSchedule {
     pub(super) log: UncoveredLog,
     /// Largest write rate of checkpoints, in bytes a second.
     bandwidth: Option<u64>,
-    /// Last verdict of the rules.
     verdict: CheckpointVerdict,
-    /// Occasion of the attempt about to begin.
     occasion: Option<Occasion>,
     /// Duration of the last checkpoint at the full rate of the settings, and the bytes written.
     last_took: Option<(Duration, u64)>,
@@ -62,7 +119,6 @@ impl CheckpointSchedule {
         self.load = LoadAverage::new(seen.now_nanos, seen.load_counts());
     }
 
-    /// Measures the load and the log.
     pub(super) fn observe(&mut self, seen: &Circumstances) {
         if let Some(adaptive) = &self.rules.adaptive {
             self.load.observe(seen.now_nanos, seen.load_counts(), adaptive);
@@ -117,7 +173,6 @@ impl CheckpointSchedule {
         true
     }
 
-    /// Occasion of the attempt that begins.
     pub(super) fn occasion(&self) -> Occasion {
         self.occasion.expect("the rules have begun an attempt")
     }
@@ -132,10 +187,9 @@ impl CheckpointSchedule {
         let took = (!attempt.is_slowed).then_some((report.elapsed, report.bytes_written));
         self.last_took = took.or(self.last_took);
         self.outlook.record_install(attempt.logged);
-        self.log.record_install(&attempt.logged, attempt.turn.numbers(), installed);
+        self.log.record_install(&attempt.logged, attempt.turn.number..=attempt.turn.last_number(), installed);
     }
 
-    /// Adds the figures of the schedule to `counted`.
     pub(super) fn stats(&self, counted: CheckpointStats) -> CheckpointStats {
         let adaptive = self.rules.adaptive;
         let threshold = |of: ThresholdMeasure| {

@@ -1,25 +1,19 @@
-//! Differences between kinds of checkpoints: the opening of a walk, the end of a walk, and the marks demanded after the
-//! walk. Pure.
-//!
-//! All kinds have the same stages, defined in [`super`]. A kind is a variant here, and each difference is a method.
+//! Differences between kinds of checkpoints: opening and end of a walk, and the marks demanded after. Pure.
 //!
 //! ```text
 //! fuzzy, cycling:
 //!          e_l = E ------------------------------------------------------> E >= e_l + 1: the state is cut
 //! picture: pages are published: x = E --E >= x + 2--> the freeze S is announced --E >= S + 1--> pages are dealt out
 //! ```
-//! Invariants:
-//! - K1: e_l is E at the attempt's beginning, and the walk begins only when every epoch below e_l is installed. e_h is
-//!   E, read when no checkpointer walks any more.
-//! - N1: a freeze is announced once every commit that may have missed the pages has ended.
-//! - N2: no page is taken before every commit of an epoch below the freeze is installed.
+//! Invariants: K1: the walk begins only when every epoch below e_l is installed; e_h is E, read when no checkpointer
+//! walks any more. N1: a freeze is announced once every commit that may have missed the pages has ended. N2: no page is
+//! taken before every commit of an epoch below the freeze is installed.
 //!
-//! Neighbours: `machine` and `attempt` call the methods. `files::manifest::installed_checkpoint` has the installed
-//! checkpoints, also with a variant for each kind.
+//! Neighbours: `machine` and `attempt` call the methods; `installed_checkpoint` has a variant for each kind too.
 
 use ensile_base::Epoch;
 
-use super::settings::Terms;
+use super::action::Terms;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::picture::picture_set::ClosedPicture;
 use crate::files::block::Salt;
@@ -27,7 +21,6 @@ use crate::files::checkpoint::end_block::seal;
 use crate::files::checkpoint::writer::PartWritten;
 use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, PartFiles, PictureCheckpoint};
 
-/// Epochs of a walk, from the opening on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WalkEpochs {
     /// SiloR §4: e_l, and e_h once the walk has ended.
@@ -41,16 +34,13 @@ pub(super) enum WalkEpochs {
 pub(super) enum NextOpening {
     /// E must reach this epoch.
     Epoch(Epoch),
-    /// The state must publish its pages.
     Pages,
-    /// The freeze must be announced.
     Freeze,
     /// The state must be cut into parts; the walk of the parts follows.
     Parts,
 }
 
 impl WalkEpochs {
-    /// Opens a walk when E is `epoch`.
     pub(super) fn open(strategy: Strategy, epoch: Epoch) -> Self {
         assert!(epoch > Epoch::ZERO, "E has begun");
         match strategy {
@@ -59,7 +49,6 @@ impl WalkEpochs {
         }
     }
 
-    /// The next step when E is `epoch`.
     pub(super) fn next_opening(self, epoch: Epoch) -> NextOpening {
         let (least, next) = match self {
             // E2: every epoch below `low` is installed then.
@@ -83,7 +72,6 @@ impl WalkEpochs {
         *published = Some(epoch);
     }
 
-    /// Notes that the freeze is announced.
     pub(super) fn record_freeze(&mut self, announced: Epoch) {
         let Self::Picture { published: Some(published), freeze: freeze @ None } = self else {
             unreachable!("a freeze is announced once, for pages that are published")
@@ -122,8 +110,7 @@ impl WalkEpochs {
         matches!(self, Self::Picture { .. })
     }
 
-    /// The installed entry of a fuzzy walk that has ended, of the whole state or of a range. `written` has the walk's
-    /// parts.
+    /// The installed entry of an ended fuzzy walk, of the whole state or of a range, with these written parts.
     pub(super) fn fuzzy_checkpoint(
         self,
         number: u64,
@@ -161,7 +148,6 @@ impl WalkEpochs {
     }
 }
 
-/// The figures of files that are written whole.
 fn part_files(number: u64, salt: Salt, written: &[&PartWritten], terms: &Terms) -> PartFiles {
     assert!(written.iter().all(|part| part.ends.len() == terms.files as usize), "each file has an end");
     PartFiles {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: outside `block`, no module decodes a header or compares a payload's checksum. Readers call this module.
 //!
-//! Neighbours: `recovery` scans logs, `checkpoint::files` reads checkpoints, and `store` checks single files, with this
+//! Neighbours: `recovery` scans logs, `files::checkpoint` checkpoints, and `store` checks single files, with this
 //! module.
 
 use ensile_disk::{Disk, DiskError, DiskFile};

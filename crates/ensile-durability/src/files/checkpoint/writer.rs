@@ -4,7 +4,7 @@
 //! Invariants: I1: the opening block is synced first. K1: after [`PartWriter::end`] every byte and every name of these
 //! files is on stable storage.
 //!
-//! Neighbours: `file_set_writer` hands over full blocks; `crate::files::block` has the grammar; `reader` reads the
+//! Neighbours: `fuzzy_part_writer` hands over full blocks; `crate::files::block` has the grammar; `reader` reads the
 //! files.
 
 use std::sync::Arc;

@@ -1,17 +1,11 @@
-//! Judgement of an archive: the whole files, and the epochs that the files can restore (A2).
-//!
-//! An archive's log files are read by their chains of blocks, like the files of a database. Two things differ: files
-//! may be missing, and only `ARCHIVE` lists the generations.
+//! Judgement of an archive: the whole files, by their chains of blocks, and the epochs that they can restore (A2).
 //!
 //! Invariants:
-//! - A2: a file counts for a range if the file is whole to its last byte, belongs to a generation in `ARCHIVE`, and
-//!   follows the previous file by sequence and checksum.
-//! - L4: in a generation with a D, entries up to D count. In a generation without a D, entries up to the smallest last
-//!   mark of the generation's logs count.
+//! - A2: a file counts if it is whole to its last byte, its generation is listed, and it follows the previous file.
+//! - L4: in a generation without a D, entries up to the smallest last mark of the generation's logs count.
 //! - The judgement changes and locks nothing: a database may be adding files.
 //!
-//! Neighbours: `epoch_spans` decides over epochs; `file_chain` and `chain` read; a restore takes the pieces; the
-//! `ensile` command prints the facts.
+//! Neighbours: `epoch_spans` decides over epochs; `file_chain` and `chain` read; a restore takes the pieces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,7 +26,7 @@ use crate::files::block::origin::OPENING_BYTES;
 use crate::files::log::file_chain::FileChain;
 use crate::files::manifest::generation::Generation;
 use crate::files::names::{ARCHIVE, SegmentFile, SegmentName, log_folder, logger_of};
-use crate::{DurabilityError, Recoverable};
+use crate::{DurabilityError, Recoverable, Result};
 
 /// Contents of an archive.
 #[derive(Clone, Debug)]
@@ -44,8 +38,7 @@ pub struct ArchiveFacts {
     pub from: Epoch,
     /// Generations of the archive, oldest first.
     pub generations: Vec<ArchivedGeneration>,
-    /// Ranges of restorable epochs. A picture at the end of an epoch of a range can be brought to each later epoch of
-    /// that range, except discarded epochs.
+    /// Ranges of restorable epochs: a picture at the end of an epoch of a range can be brought to its later epochs.
     pub ranges: Vec<EpochSpan>,
     /// Names of unfinished copies, still running or left by a kill. Unfinished copies count for nothing.
     pub unfinished: Vec<String>,
@@ -86,7 +79,7 @@ pub(super) struct ReadArchive {
 
 impl ReadArchive {
     /// Reads all headers of the archive in the disk's root.
-    pub(super) fn read(disk: &dyn Disk) -> Result<Self, DurabilityError> {
+    pub(super) fn read(disk: &dyn Disk) -> Result<Self> {
         let Some(list) = ArchiveList::read(disk, "")? else {
             let place = disk.folder_place("")?;
             let why = format!("{} is not an archive: it has no {ARCHIVE}", place.display());
@@ -107,13 +100,13 @@ impl ReadArchive {
         Ok(read)
     }
 
-    fn record_damage(&mut self, error: DurabilityError) -> Result<(), DurabilityError> {
+    fn record_damage(&mut self, error: DurabilityError) -> Result<()> {
         self.facts.damage.push(Damage::from_error(error)?);
         Ok(())
     }
 
     /// Finds the log files in the folders of the archive, by generation and logger. Notes unfinished copies.
-    fn find(&mut self, disk: &dyn Disk) -> Result<Files, DurabilityError> {
+    fn find(&mut self, disk: &dyn Disk) -> Result<Files> {
         let mut found = Files::new();
         for folder in disk.list_folders("")? {
             let Some(logger) = logger_of(&folder) else { continue };
@@ -130,7 +123,7 @@ impl ReadArchive {
     }
 
     /// Reads the headers of the found files. Keeps the whole files, and notes the damage of the others.
-    fn read_files(&mut self, disk: &dyn Disk, found: Files) -> Result<(), DurabilityError> {
+    fn read_files(&mut self, disk: &dyn Disk, found: Files) -> Result<()> {
         assert!(self.logs.is_empty(), "files are read once");
         for ((number, logger), files) in found {
             let generation = self.list.generations.iter().find(|listed| listed.number == number);
@@ -194,12 +187,7 @@ impl ReadArchive {
     }
 
     /// Chains of consecutive files of a log.
-    pub(super) fn chains(
-        &self,
-        disk: &dyn Disk,
-        generation: u64,
-        logger: u32,
-    ) -> Result<Vec<Chain>, DurabilityError> {
+    pub(super) fn chains(&self, disk: &dyn Disk, generation: u64, logger: u32) -> Result<Vec<Chain>> {
         assert!(self.list.lists(generation), "A3: nothing counts of others");
         let mut chains = Vec::new();
         for files in self.files_of(generation, logger).chunk_by(chain::is_next) {
@@ -211,11 +199,7 @@ impl ReadArchive {
 }
 
 /// Reads a file of an archive; the file must be whole to its last byte.
-fn read_file(
-    disk: &dyn Disk,
-    generation: &Generation,
-    file: SegmentFile,
-) -> Result<FileChain, DurabilityError> {
+fn read_file(disk: &dyn Disk, generation: &Generation, file: SegmentFile) -> Result<FileChain> {
     let name = file.to_string();
     let length = disk.open_to_read(&name)?.len()?;
     let chain = FileChain::read(disk, file, None)?;
@@ -283,10 +267,9 @@ pub fn is_archive(path: &Path) -> bool {
 /// Reads the headers of all files of an archive, in the disk's root, and reports the restorable epochs.
 ///
 /// # Errors
-/// [`DurabilityError::Config`] if there is no archive; [`DurabilityError::Damaged`] and [`DurabilityError::Unknown`]
-/// for the archive's list; errors of the disk. A damaged log file is not an error here, but listed in
-/// [`ArchiveFacts::damage`].
-pub fn inspect_archive(disk: &Arc<dyn Disk>) -> Result<ArchiveFacts, DurabilityError> {
+/// [`DurabilityError::Config`] without an archive; [`DurabilityError::Damaged`] and [`DurabilityError::Unknown`] for
+/// the archive's list; errors of the disk. [`ArchiveFacts::damage`] lists damaged log files.
+pub fn inspect_archive(disk: &Arc<dyn Disk>) -> Result<ArchiveFacts> {
     Ok(ReadArchive::read(&**disk)?.facts)
 }
 
@@ -294,10 +277,7 @@ pub fn inspect_archive(disk: &Arc<dyn Disk>) -> Result<ArchiveFacts, DurabilityE
 ///
 /// # Errors
 /// As for [`inspect_archive`].
-pub fn verify_archive(
-    disk: &Arc<dyn Disk>,
-    target: &dyn Recoverable,
-) -> Result<ArchiveFacts, DurabilityError> {
+pub fn verify_archive(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<ArchiveFacts> {
     let mut read = ReadArchive::read(&**disk)?;
     let (mut buffers, mut damaged) = (ReadBuffers::default(), BTreeSet::new());
     for generation in read.list.generations.clone() {

@@ -6,15 +6,9 @@
 //! ```
 //! The state is a picture at e_c, a copy of files that is closed at S, or nothing at all.
 //!
-//! Invariants:
-//! - A2: s and X are in one range of the archive, so no entry of (s, X] is missing.
-//! - A4: The archive belongs to the history of the backup.
-//! - L4: X is an epoch of a generation, at most the generation's D. From each generation, entries up to its D are
-//!   taken, and no entry above X. Epochs above X are void in the new database for ever, because its files have no entry
-//!   of them.
+//! Invariants: A2, A4; L4: X is at most the D of its generation. Epochs above X are void in the new database for ever.
 //!
-//! Neighbours: `archive_contents` has validated the archive. `merge` writes the file, as for closed generations. The
-//! copy of a backup puts the file beside the state.
+//! Neighbours: `archive_contents` has validated the archive; `merge` writes the file; a backup has the state.
 
 use std::sync::Arc;
 
@@ -35,13 +29,13 @@ use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::number;
 use crate::recovery::chain::{self, Chain};
-use crate::recovery::merge::{self, MergePieces};
+use crate::recovery::merge;
 use crate::recovery::read_ahead::ReadBuffers;
 use crate::recovery::replay::{self, Bounds, LogPiece};
 use crate::recovery::report::RecoveryReport;
-use crate::{DurabilityError, Recoverable};
+use crate::{DurabilityError, Recoverable, Result};
 
-type SpendArchivePiece<'s> = dyn FnMut(ArchivePiece) -> Result<(), DurabilityError> + 's;
+type SpendBytes<'s> = dyn FnMut(ArchivePiece) -> Result<()> + 's;
 
 /// An archive that brings a database to an epoch.
 #[derive(Debug)]
@@ -72,18 +66,14 @@ pub(crate) struct TakenLog {
 
 impl ArchiveSource {
     /// Opens the archive on `disk`, of the database `of`, for a restore up to epoch `to`.
-    pub(crate) fn open(disk: &Arc<dyn Disk>, of: Identity, to: Epoch) -> Result<Self, DurabilityError> {
+    pub(crate) fn open(disk: &Arc<dyn Disk>, of: Identity, to: Epoch) -> Result<Self> {
         let source = Self::of_database(disk, of, to)?;
         source.check_target_epoch().map_err(|why| source.lacks(&why))?;
         Ok(source)
     }
 
     /// As [`ArchiveSource::open`], without a check of `to`.
-    pub(crate) fn of_database(
-        disk: &Arc<dyn Disk>,
-        of: Identity,
-        to: Epoch,
-    ) -> Result<Self, DurabilityError> {
+    pub(crate) fn of_database(disk: &Arc<dyn Disk>, of: Identity, to: Epoch) -> Result<Self> {
         let read = ReadArchive::read(&**disk)?;
         let source = Self { disk: Arc::clone(disk), read, to };
         if source.read.list.database != of {
@@ -94,7 +84,7 @@ impl ArchiveSource {
     }
 
     /// Checks that the archive belongs to the history of a backup with this lineage (A4).
-    pub(crate) fn check_history(&self, lineage: &Lineage) -> Result<(), DurabilityError> {
+    pub(crate) fn check_history(&self, lineage: &Lineage) -> Result<()> {
         lineage.check_archive_history(&self.read.list.generations).map_err(|generation| {
             self.not_in_archive(&format!(
                 "its generation {generation} is not one of the history of which the backup is: the database, or the backup, \
@@ -173,7 +163,7 @@ impl ArchiveSource {
     }
 
     /// Checks that the archive has every entry from the end of this epoch to X (A2). The error names missing epochs.
-    pub(crate) fn check_reaches(&self, after: Epoch) -> Result<(), DurabilityError> {
+    pub(crate) fn check_reaches(&self, after: Epoch) -> Result<()> {
         if self.reach(after).end.is_some_and(|end| self.to <= end) {
             return Ok(());
         }
@@ -188,7 +178,7 @@ impl ArchiveSource {
     }
 
     /// Pieces of each log with entries of (`after`, X].
-    fn logs(&self, after: Epoch) -> Result<Vec<Vec<LogPiece>>, DurabilityError> {
+    fn logs(&self, after: Epoch) -> Result<Vec<Vec<LogPiece>>> {
         let (disk, to) = (&*self.disk, self.to);
         assert!(after <= to, "a picture is brought forward");
         let mut logs = Vec::new();
@@ -207,14 +197,13 @@ impl ArchiveSource {
         Ok(logs)
     }
 
-    /// Writes the entries from the first epoch of `generation` up to X into the log file of the generation, on
-    /// `target`, and syncs the file and its name. Returns `None` if the archive has no such entry.
+    /// Writes the entries of `generation` up to X into its log file on `target`, synced; `None` without such an entry.
     fn take(
         &self,
         target: &Arc<dyn Disk>,
         generation: Generation,
-        spend: &mut SpendArchivePiece<'_>,
-    ) -> Result<Option<TakenLog>, DurabilityError> {
+        spend: &mut SpendBytes<'_>,
+    ) -> Result<Option<TakenLog>> {
         assert_eq!(generation.durable, Some(self.to), "L4: it is closed at X");
         let after = generation.first.previous();
         let logs = self.logs(after)?;
@@ -231,8 +220,7 @@ impl ArchiveSource {
             told += written;
             spend(ArchivePiece { written, read: 0, bytes_total })
         };
-        let pieces = MergePieces { disk: &*self.disk, logs };
-        let written = merge::write_file(pieces, target, &config, &generation, &mut wrote)?;
+        let written = merge::write_file(&*self.disk, logs, target, &config, &generation, &mut wrote)?;
         assert!(told < written.bytes, "it has an opening block too");
         spend(ArchivePiece { written: written.bytes - told, read: 0, bytes_total })?;
         target.sync_folder(&log_folder(0))?;
@@ -240,11 +228,10 @@ impl ArchiveSource {
         Ok(Some(TakenLog { generation, entries: 0, bytes: written.bytes }))
     }
 
-    /// Writes the entries from the end of `after` up to X beside the state at `after`: a picture, files, or nothing.
-    /// `next` is the manifest that is to name the state. The folder `log0` belongs to this database, and the last
-    /// generation of `next` has no log. The written file is read once more. Returns the manifest of the database closed
-    /// at X, and the written log. `spend` is called after each piece that was written or read once more. `spend` may
-    /// wait, and an error of `spend` ends the work. The error of a refused entry names the place of the entry in the
+    /// Writes the entries from the end of `after` up to X beside the state at `after`, which `next` is to name: a
+    /// picture, files, or nothing. The folder `log0` is this database's, and the last generation of `next` has no log.
+    /// Returns the manifest of the database closed at X, and the written log. `spend` is called after each piece that
+    /// was written or read once more, may wait, and may end the work. A refused entry's error names its place in the
     /// archive.
     pub(crate) fn write_log_after(
         &self,
@@ -252,8 +239,8 @@ impl ArchiveSource {
         next: Manifest,
         after: Epoch,
         verifier: &dyn Recoverable,
-        spend: &mut SpendArchivePiece<'_>,
-    ) -> Result<(Manifest, Option<TakenLog>), DurabilityError> {
+        spend: &mut SpendBytes<'_>,
+    ) -> Result<(Manifest, Option<TakenLog>)> {
         let open = next.open_generation().clone();
         assert_eq!(open.logs, 0, "L4: nothing was written behind the state");
         assert!(open.first <= after.next(), "A2: the state is of this epoch");
@@ -287,16 +274,10 @@ impl ArchiveSource {
         Ok((Manifest { reserved, generations, ..next }, taken))
     }
 
-    /// Gives the error of a refused entry of (`after`, X] the place of the entry in the archive. The entry is the
-    /// archive's, and the target has not damaged the entry. Other errors stay unchanged.
-    fn told_where(
-        &self,
-        error: DurabilityError,
-        after: Epoch,
-        verifier: &dyn Recoverable,
-    ) -> DurabilityError {
-        if !matches!(error, DurabilityError::Replay { .. }) {
-            return error;
+    /// Gives the error of a refused entry of (`after`, X] its place in the archive. Other errors stay unchanged.
+    fn told_where(&self, why: DurabilityError, after: Epoch, state: &dyn Recoverable) -> DurabilityError {
+        if !matches!(why, DurabilityError::Replay { .. }) {
+            return why;
         }
         let logs = match self.logs(after) {
             Ok(logs) => logs,
@@ -304,30 +285,22 @@ impl ArchiveSource {
         };
         let mut buffers = ReadBuffers::default();
         let mut pieces = logs.iter().flatten();
-        let refused =
-            pieces.find_map(|piece| replay::replay(&*self.disk, piece, &mut buffers, verifier).err());
-        refused.unwrap_or(error)
+        let refused = pieces.find_map(|piece| replay::replay(&*self.disk, piece, &mut buffers, state).err());
+        refused.unwrap_or(why)
     }
 }
 
 impl TakenLog {
-    /// Reads the written file as an open would, and shows its entries to `verifier`. [`DurabilityError::TargetFailed`],
-    /// with file and offset, is the error if the file differs from the written bytes or cannot be read;
-    /// [`DurabilityError::Replay`] or [`DurabilityError::Unknown`] if the file is as written, and the state refuses an
-    /// entry.
-    fn verify(
-        &mut self,
-        disk: &dyn Disk,
-        verifier: &dyn Recoverable,
-        spend: &mut SpendArchivePiece<'_>,
-    ) -> Result<(), DurabilityError> {
+    /// Reads the written file as an open would, and shows its entries to `state`. The error is
+    /// [`DurabilityError::TargetFailed`] if the file differs from the written bytes, or the refusal of the state.
+    fn verify(&mut self, disk: &dyn Disk, state: &dyn Recoverable, spend: &mut SpendBytes<'_>) -> Result<()> {
         let failed = |error| match error {
             DurabilityError::Replay { .. } | DurabilityError::Unknown { .. } => error,
             error => DurabilityError::target_failed(disk, error),
         };
         let mut buffers = ReadBuffers::default();
         for piece in self.pieces(disk).map_err(failed)? {
-            let replayed = replay::replay(disk, &piece, &mut buffers, verifier).map_err(failed)?;
+            let replayed = replay::replay(disk, &piece, &mut buffers, state).map_err(failed)?;
             self.entries += replayed.entries;
             spend(ArchivePiece { written: 0, read: piece.bytes, bytes_total: 2 * self.bytes })?;
         }
@@ -335,7 +308,7 @@ impl TakenLog {
     }
 
     /// Pieces of the file that an open would replay: the whole file.
-    fn pieces(&self, disk: &dyn Disk) -> Result<Vec<LogPiece>, DurabilityError> {
+    fn pieces(&self, disk: &dyn Disk) -> Result<Vec<LogPiece>> {
         let file = merge::merged_file(self.generation.number);
         let chain = FileChain::read(disk, file, None)?;
         let (end, mark) = (chain.end, chain.mark);

@@ -1,16 +1,13 @@
-//! Epochs that an archive can restore: the epochs whose entries are all in the archive. The computation is pure.
+//! Epochs that an archive can restore: the epochs whose entries are all in the archive. Pure.
 //!
 //! ```text
 //! log 0   [file 0][file 1]        [file 3]     its spans: (60, 64], (67, 70]: file 2 is missing
 //! log 1   [file 0 .. file 1 .. ]               (60, 69]
 //! both                                         (60, 64], (67, 69]
 //! ```
-//! A *span* (a, b] of a log is a series of consecutive files with every entry of an epoch above a, up to b. The span
-//! begins at the largest epoch of the earlier files, and ends at the last mark of the series (L1).
-//!
-//! Invariants:
-//! - A2: a range never crosses a missing file, nor the end of a generation that the archive holds incompletely.
-//! - L4: between two generations no epoch counts, so a range continues there.
+//! A *span* (a, b] of a log is a series of consecutive files with every entry of an epoch above a, up to b: from the
+//! largest epoch of the earlier files to the last mark of the series (L1). A2: a range never crosses a missing file,
+//! nor the end of an incomplete generation. L4: between two generations no epoch counts, so a range continues there.
 //!
 //! Neighbours: `archive_contents` reads the files; a restore asks if a picture and an epoch are in one range.
 
@@ -32,7 +29,6 @@ impl EpochSpan {
     }
 }
 
-/// Epochs of a generation, with the archived spans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GenerationSpans {
     pub(super) first: Epoch,
@@ -60,8 +56,7 @@ impl GenerationSpans {
     }
 }
 
-/// Ranges of an archive that begins after `from`. A picture at the end of an epoch of a range, `after` included, can be
-/// brought to every later epoch of that range, except discarded epochs.
+/// Ranges of an archive that begins after `from`: see [`super::ArchiveFacts::ranges`].
 pub(super) fn ranges(from: Epoch, generations: &[GenerationSpans]) -> Vec<EpochSpan> {
     let mut ranges = vec![EpochSpan { after: from, to: from }];
     // True if the last range reaches the beginning of the next generation.

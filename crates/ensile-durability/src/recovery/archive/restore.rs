@@ -3,10 +3,7 @@
 //! ```text
 //! manifest, creating --> log0, one file with all entries up to X, synced --> it is read --> manifest, created
 //! ```
-//! Invariants:
-//! - I2, N24: until the last step the folder is an unfinished restore: its contents do not count, and no open makes a
-//!   new database of the folder.
-//! - L4: the database is closed at X. Its next life begins above X, and its files have no entry above X.
+//! Invariants: I2, N24: until the last step the folder is an unfinished restore. L4: the database is closed at X.
 //!
 //! Neighbours: `archive_source` writes the file; a backup's copy does the same beside a picture.
 
@@ -33,7 +30,7 @@ use crate::identity::Identity;
 use crate::store::Opening;
 use crate::store::claim::{Wanted, claim};
 use crate::store::open::Store;
-use crate::{DurabilityError, EntryKind, Recoverable};
+use crate::{DurabilityError, EntryKind, Recoverable, Result};
 
 /// Result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,14 +60,12 @@ pub struct ArchiveRestore {
 }
 
 impl ArchiveRestore {
-    /// Checks that the archive on `archive` alone can restore the database at the end of epoch `to`. The archive must
-    /// have been begun with its database. Nothing is written.
+    /// Checks, without a write, that the archive on `archive` alone, begun with its database, can restore epoch `to`.
     ///
     /// # Errors
     /// [`DurabilityError::NotInArchive`] if data is missing, or if no result that counted had such an epoch;
-    /// [`DurabilityError::Config`] if there is no archive; [`DurabilityError::Damaged`] for its list; errors of the
-    /// disk.
-    pub fn from_archive(archive: &Arc<dyn Disk>, to: Epoch) -> Result<Self, DurabilityError> {
+    /// [`DurabilityError::Config`] without an archive; [`DurabilityError::Damaged`] for its list; the disk's.
+    pub fn from_archive(archive: &Arc<dyn Disk>, to: Epoch) -> Result<Self> {
         let parent = parent_of(&**archive)?;
         let source = ArchiveSource::open(archive, parent, to)?;
         // The state before the first epoch has no row.
@@ -82,11 +77,7 @@ impl ArchiveRestore {
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for 0.
-    pub fn with_rate_limit(
-        self,
-        bytes_per_second: Option<u64>,
-        clock: Clock,
-    ) -> Result<Self, DurabilityError> {
+    pub fn with_rate_limit(self, bytes_per_second: Option<u64>, clock: Clock) -> Result<Self> {
         if bytes_per_second == Some(0) {
             return Err(DurabilityError::config("a restore that may write 0 bytes a second never ends"));
         }
@@ -99,16 +90,15 @@ impl ArchiveRestore {
     ///
     /// # Errors
     /// [`DurabilityError::Cancelled`] if `pause` breaks; [`DurabilityError::DatabaseExists`] or
-    /// [`DurabilityError::NotADatabase`] if the folder is not empty; [`DurabilityError::Damaged`] for a file of the
-    /// archive; [`DurabilityError::TargetFailed`] if the target reads back different bytes; [`DurabilityError::Replay`]
-    /// if `verifier` refuses an entry, with the entry's place in the archive; errors of the disks. After an error the
-    /// target's contents do not count.
+    /// [`DurabilityError::NotADatabase`] if the folder is not empty; [`DurabilityError::Damaged`] for the archive;
+    /// [`DurabilityError::TargetFailed`] if the target reads back different bytes; [`DurabilityError::Replay`] for a
+    /// refused entry, with its place in the archive; the disks'. After an error the target's contents do not count.
     pub fn make(
         self,
         target: &Arc<dyn Disk>,
         verifier: &dyn Recoverable,
         pause: &mut dyn FnMut(&CopyProgress, Duration) -> ControlFlow<()>,
-    ) -> Result<RestoredFromArchive, DurabilityError> {
+    ) -> Result<RestoredFromArchive> {
         let Self { source, parent, mut pace, clock } = self;
         let copy = UnfinishedCopy::Restore { of: parent };
         let Store { disk, mut keeper, mut locks } =
@@ -149,11 +139,11 @@ pub fn restore_from_archive(
     target: &Arc<dyn Disk>,
     to: Epoch,
     verifier: &dyn Recoverable,
-) -> Result<RestoredFromArchive, DurabilityError> {
+) -> Result<RestoredFromArchive> {
     ArchiveRestore::from_archive(archive, to)?.make(target, verifier, &mut |_, _| ControlFlow::Continue(()))
 }
 
-fn parent_of(archive: &dyn Disk) -> Result<Identity, DurabilityError> {
+fn parent_of(archive: &dyn Disk) -> Result<Identity> {
     let place = archive.folder_place("")?;
     let list = ArchiveList::read(archive, "")?;
     let none = || DurabilityError::config(format!("{} is not an archive", place.display()));
@@ -161,7 +151,7 @@ fn parent_of(archive: &dyn Disk) -> Result<Identity, DurabilityError> {
 }
 
 /// Removes the remains of a killed restore from an unfinished database.
-fn remove_remains(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+fn remove_remains(disk: &dyn Disk, manifest: &Manifest) -> Result<()> {
     assert_eq!(manifest.state, Making::Creating, "I2: nothing in it counts");
     let folder = log_folder(0);
     for file in disk.list(&folder)?.iter().filter(|file| SegmentFile::parse(0, file).is_some()) {

@@ -1,13 +1,10 @@
 //! Adoption that reports lost results: results of a process-safe process that only its own folder proves.
 //!
-//! The manifest names a process-safe life that was not closed. In that life's own folder and boot, an open recovers the
-//! entries of logs and mapped buffers beyond D. An adoption there recovers the same entries, because an open may send
-//! the user to adoption after the loss of a folder's mark. In a copy, D is final: the next open removes the buffers. So
-//! an adoption first reads the folder, like `ensile verify`, and asks for consent.
+//! In an unclosed process-safe life's own folder and boot, an adoption recovers the entries beyond D that an open would
+//! recover, because an open may send the user to adoption after the loss of a folder's mark. In a copy, D is final: the
+//! next open removes the buffers. So an adoption first reads the folder, and asks for consent.
 //!
-//! Invariants:
-//! - B4: an adoption gives up a returned result only with the user's consent.
-//! - B5: recovered entries have synced marks before the folder gets another identity.
+//! Invariants: B4: a returned result is given up only with the user's consent. B5: recovered entries are synced first.
 //!
 //! Neighbours: [`super::validator`] judges; `store::adoption` has the locks, and changes the folder.
 
@@ -15,18 +12,16 @@ use std::sync::Arc;
 
 use ensile_disk::Disk;
 
-use super::judge::Judge;
-use super::null_states::NullState;
-use crate::DurabilityError;
+use super::judge::{Judge, NullState};
 use crate::files::manifest::Manifest;
 use crate::store::Adopted;
 use crate::store::adoption::{self as copies, LeftToAdopt};
+use crate::{DurabilityError, Result};
 
 /// Losses that an adoption accepts only on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdoptOptions {
-    /// Results that a process-safe life without a close had returned and that no log proves: its mapped buffers, and
-    /// the entries behind the last marks of its logs.
+    /// Results that an unclosed process-safe life had returned and no log proves: in mapped buffers, and behind marks.
     pub without_buffers: bool,
 }
 
@@ -41,7 +36,7 @@ pub struct AdoptOptions {
 /// files are hard links; [`DurabilityError::WouldLose`] if an unclosed process-safe life has returned more than the
 /// folder proves; [`DurabilityError::Unfinished`]; errors of an open for a damaged manifest and for missing folders.
 /// After an error the folder is unchanged, except that recovered entries stand in the logs, as after an open.
-pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
+pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted> {
     adopt_with(disk, AdoptOptions::default())
 }
 
@@ -49,7 +44,7 @@ pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
 ///
 /// # Errors
 /// As for [`adopt`], without [`DurabilityError::WouldLose`] if `options` accept the loss.
-pub fn adopt_with(disk: &Arc<dyn Disk>, options: AdoptOptions) -> Result<Adopted, DurabilityError> {
+pub fn adopt_with(disk: &Arc<dyn Disk>, options: AdoptOptions) -> Result<Adopted> {
     copies::adopt(disk, |disk, manifest| {
         let left = take(disk, manifest)?;
         match left.not_proven {
@@ -62,9 +57,8 @@ pub fn adopt_with(disk: &Arc<dyn Disk>, options: AdoptOptions) -> Result<Adopted
     })
 }
 
-/// Recovers the entries of a process-safe life that an open would recover. Reports the results that the folder does not
-/// prove. The caller has the folder's locks.
-fn take(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<LeftToAdopt, DurabilityError> {
+/// Recovers the entries of a process-safe life that an open would recover, and reports the results without proof.
+fn take(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<LeftToAdopt> {
     let Some(open) = manifest.generations.last() else { return Ok(LeftToAdopt::default()) };
     // After an adoption the open generation has the original's identity, and its buffers count for nothing.
     if manifest.mapped.is_none() || open.database != manifest.identity {

@@ -20,7 +20,7 @@ use crate::files::picture::blocks_read::{AgeFigures, SectionFigures};
 use crate::files::picture::reader::PictureReader;
 use crate::range::{KeyRange, RangeStart};
 use crate::unproven_tail::NotProven;
-use crate::{DurabilityError, EntryKind, TornTail};
+use crate::{DurabilityError, EntryKind, Result, TornTail};
 
 /// Damaged durable data, or data that claims to be durable and cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Damage {
     }
 
     /// Converts an error that means damage. Returns any other error.
-    pub(in crate::recovery) fn from_error(error: DurabilityError) -> Result<Self, DurabilityError> {
+    pub(in crate::recovery) fn from_error(error: DurabilityError) -> Result<Self> {
         match error {
             DurabilityError::Damaged { file, offset, detail } => {
                 Ok(Self { file, offset, detail, is_refused: false })
@@ -67,7 +67,7 @@ impl Damage {
     }
 
     /// The value of the outcome; `None` for an error that means damage. Returns any other error.
-    pub(super) fn unless<T>(outcome: Result<T, DurabilityError>) -> Result<Option<T>, DurabilityError> {
+    pub(super) fn unless<T>(outcome: Result<T>) -> Result<Option<T>> {
         outcome.map(Some).or_else(|error| Self::from_error(error).map(|_| None))
     }
 }
@@ -188,8 +188,7 @@ pub struct PageFileFacts {
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// Bytes that the picture uses. The other bytes are free, or hold the file's opening block or a backup's older
-    /// pictures.
+    /// Bytes that the picture uses. The others are free, or hold the opening block or a backup's older pictures.
     pub used_bytes: u64,
 }
 
@@ -305,8 +304,7 @@ pub struct CheckpointFacts {
     pub number: u64,
     /// e_l: first epoch for which the log is needed. The freeze S of a picture, and the smallest e_l of ranges.
     pub low: Epoch,
-    /// e_h: epoch that had to be durable before the install. For a picture, e_c = S - 1. For ranges, the largest e_h of
-    /// a range.
+    /// e_h: epoch that had to be durable before the install. Of a picture e_c = S - 1, of ranges the largest e_h.
     pub high: Epoch,
     /// Number of files.
     pub files: u64,
@@ -415,8 +413,7 @@ pub struct Repaired {
 pub struct Examination {
     /// Last epoch that counts. `None` if data is damaged or unreadable, or if nothing was ever written.
     pub durable_epoch: Option<Epoch>,
-    /// Kind of the entries, which a new database has too. `None` if the manifest is unreadable, or the database is
-    /// still under creation.
+    /// Kind of the entries. `None` if the manifest is unreadable, or the database is still under creation.
     pub entries: Option<EntryKind>,
     /// Name of the application that owns the folder, if the folder has a name (I5).
     pub application: Option<String>,
@@ -437,11 +434,10 @@ pub struct Examination {
     /// Epochs above the last counting epoch that only some logs have marked. If a log lost entries of these epochs, the
     /// entries are gone. If a crash took the entries, no entry was acknowledged.
     pub unfinished_epochs: Option<(Epoch, Epoch)>,
-    /// Entries of a process-safe life of this boot above the last counting epoch: the number of entries that only
-    /// buffers have, and the epoch up to which every entry will count. The next open takes the entries; a repair gives
-    /// them up.
+    /// Entries of a process-safe life of this boot above the last counting epoch: their number, and the epoch up to
+    /// which every entry will count. The next open takes them; a repair gives them up.
     pub to_take: Option<(u64, Epoch)>,
-    /// Entries of a process-safe life that the folder cannot prove: see
+    /// Entries of a process-safe life without proof: see
     /// [`RecoveryReport::not_proven`](crate::RecoveryReport::not_proven).
     pub not_proven: Option<NotProven>,
     /// Damage of needed data.
@@ -451,8 +447,7 @@ pub struct Examination {
     /// Damage of data that is not needed any more.
     pub unneeded: Vec<Damage>,
     /// Reasons for which an open refuses an intact folder, with their remedies: the folder was copied, restored or
-    /// moved (I1), or is fenced (H6). A folder without a mark, in which nothing counts, is refused only by an open that
-    /// uses the folder.
+    /// moved (I1), or is fenced (H6), or an open that uses a folder without a mark would refuse it.
     pub refused: Vec<String>,
     /// Remedy for the damage or the unreadable data.
     pub remedy: Option<Remedy>,
@@ -474,7 +469,7 @@ impl Examination {
 
 /// Notes damage and unreadable files. Any other error ends the examination.
 impl Findings for Examination {
-    fn record_finding(&mut self, finding: DurabilityError) -> Result<(), DurabilityError> {
+    fn record_finding(&mut self, finding: DurabilityError) -> Result<()> {
         if let DurabilityError::Disk(error) = &finding
             && let DiskError::Io { path, .. } = &**error
         {

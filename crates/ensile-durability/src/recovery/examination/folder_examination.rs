@@ -1,8 +1,6 @@
-//! Examination of a whole folder under the folder's lock, with the remedy. Also the entries of a whole log, in the
-//! order of TIDs.
+//! Examination of a folder under its lock, with the remedy. Also the entries of a whole log, in the order of TIDs.
 //!
-//! Neighbours: `validator` has the steps; `folder_repair` and the `ensile` command call; `tid_order` reads the examined
-//! logs in the order of TIDs.
+//! Neighbours: `validator` has the steps; `folder_repair` and the `ensile` command call; `tid_order` reads in order.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,23 +14,20 @@ use super::super::validation::Findings as _;
 use super::facts::{Damage, Examination, Remedy};
 use super::judge::Judge;
 use super::repair_plan::{self, NoRepair};
-use crate::files::manifest::Manifest;
 use crate::files::names::LOCK;
 use crate::store::LockMode;
-use crate::store::mark_renewal::{mark_file, renewable_marks};
+use crate::store::mark_renewal::{mark_file, renewable_in};
 use crate::store::open::lock_existing;
-use crate::{DurabilityError, Entry, Recoverable};
+use crate::{DurabilityError, Entry, Recoverable, Result};
 
-/// Reads a whole database folder. The folder may be read-only and may have other readers. Entries that count go to
-/// `target` as in a recovery, even if other data is damaged.
+/// Reads a whole folder, which may be read-only. Entries that count go to `target`, even if other data is damaged.
 ///
 /// # Errors
-/// [`DurabilityError::InUse`] if a process has the database open; errors of the disk; [`DurabilityError::NoDatabase`]
-/// or [`DurabilityError::NotADatabase`] if the folder has no database; [`DurabilityError::OtherEntries`] if the entries
-/// are not of the kind that `target` takes; [`DurabilityError::NotMounted`] or [`DurabilityError::FolderMissing`] if
-/// the device of a folder is missing. Damage is not an error here. An unreadable file is listed in
-/// [`Examination::unread`]. A copy can be examined.
-pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
+/// [`DurabilityError::InUse`] if a process has the database open; [`DurabilityError::NoDatabase`] or
+/// [`DurabilityError::NotADatabase`] without a database; [`DurabilityError::OtherEntries`] if `target` takes another
+/// kind of entries; [`DurabilityError::NotMounted`] or [`DurabilityError::FolderMissing`] if the device of a folder is
+/// missing; the disk's. Damage is no error. [`Examination::unread`] lists unreadable files. A copy can be examined.
+pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination> {
     let mut refusals = Vec::new();
     let mut note = |why| match why {
         why @ DurabilityError::NotMounted { .. } => Err(why),
@@ -63,12 +58,9 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
 }
 
 /// Remedy for the findings. A mark that a repair writes anew is no obstacle to a cut.
-fn remedy(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<Remedy, DurabilityError> {
+fn remedy(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<Remedy> {
     assert!(!found.is_whole(), "what is whole is left alone");
-    let mut marks = Vec::new();
-    if let Ok(Some(manifest)) = Manifest::read(disk) {
-        marks = renewable_marks(disk, &manifest)?.iter().map(|folder| mark_file(folder)).collect();
-    }
+    let marks: Vec<String> = renewable_in(disk)?.iter().map(|folder| mark_file(folder)).collect();
     let is_other = |damage: &&Damage| !marks.contains(&damage.file);
     let others =
         Examination { damage: found.damage.iter().filter(is_other).cloned().collect(), ..found.clone() };
@@ -96,7 +88,7 @@ pub fn visit_log(
     disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
     visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
-) -> Result<Examination, DurabilityError> {
+) -> Result<Examination> {
     let mut damage = Vec::new();
     let mut note = |why| Damage::from_error(why).map(|found| damage.push(found));
     let _locks = lock_existing(&**disk, LockMode::Exclusive, &mut note)?;
@@ -111,10 +103,7 @@ pub fn visit_log(
 }
 
 /// As [`examine`], for a caller that holds the lock, without a remedy. Also returns the largest epoch in the folder.
-pub(super) fn examine_locked(
-    disk: &Arc<dyn Disk>,
-    target: &dyn Recoverable,
-) -> Result<(Examination, Epoch), DurabilityError> {
+pub(super) fn examine_locked(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<(Examination, Epoch)> {
     let mut judge = Judge::new(disk);
     judge.run_to_end(target)?;
     Ok((judge.found, judge.seen))

@@ -1,12 +1,9 @@
-//! Repair of a damaged folder: a cut to the last consistent epoch, on request.
-//!
-//! The repair first copies the parts to be cut, and at the end examines the folder again.
+//! Repair of a damaged folder: a cut to the last consistent epoch, on request, with copies of the parts to be cut.
 //!
 //! Invariants:
-//! - L4: the given-up epochs stay discarded. The manifest records the end of their generation, and the next generation
-//!   begins above every epoch in the folder's files.
-//! - A crash in between leaves a folder that is still damaged and can be repaired again, with the same result. The
-//!   copies are synced before the manifest is replaced, and no file is cut or removed before that.
+//! - L4: the next generation begins above every epoch in the folder's files, and the given-up epochs stay discarded.
+//! - A crash in between leaves a folder that can be repaired again, with the same result: the copies are synced before
+//!   the manifest is replaced, and no file is cut or removed before that.
 //!
 //! Neighbours: `repair_plan` has made the plan from an [`Examination`]; the last part is recovery's own `finish`.
 
@@ -20,29 +17,27 @@ use super::super::load::Load;
 use super::super::replay_state::Recovery;
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::folder_examination::examine_locked;
-use super::null_states::NullState;
+use super::judge::NullState;
 use super::repair_plan::{self, GIVE_UP, NoRepair, PICTURE_ALONE, RepairPlan};
-use crate::files::manifest::{Manifest, ManifestKeeper};
+use crate::files::manifest::ManifestKeeper;
 use crate::files::names::{MANIFEST, SegmentFile, log_folder, logger_of};
 use crate::log::LogConfig;
+use crate::store::archive::copy_range;
 use crate::store::claim::{Wanted, claim};
 use crate::store::folders::is_folder;
-use crate::store::mark_renewal::{mark_file, renew_marks, renewable_marks};
-use crate::store::open::{guard_disk, lock_existing};
+use crate::store::mark_renewal::{mark_file, renew_marks, renewable_in, renewable_marks};
+use crate::store::open::lock_existing;
 use crate::store::ownership::expect_manifest;
+use crate::store::unlocked_disk_guard::guard_disk;
 use crate::store::{LockMode, Locks};
-use crate::{DurabilityError, Recoverable};
+use crate::{DurabilityError, Recoverable, Result};
 
-/// Bytes that a copy reads and writes at once.
-const COPY_BYTES: usize = 1 << 20;
-/// Cuts a damaged folder; `None` if nothing is damaged. `target` receives the entries of the damaged folder, and again
-/// the entries of the repaired folder; `target` keeps nothing.
+/// Cuts a damaged folder; `None` if nothing is damaged. `target` receives the entries before and after, and keeps none.
 ///
 /// # Errors
 /// As for [`super::examine`]; [`DurabilityError::Config`] with the reason if no cut leaves a consistent state;
-/// [`DurabilityError::Damaged`] if the folder is still damaged after the repair, or if a log's folder is missing as a
-/// whole: its device may not be mounted.
-pub fn repair(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Option<Repaired>, DurabilityError> {
+/// [`DurabilityError::Damaged`] if the folder is damaged after the repair, or if a log's folder is missing.
+pub fn repair(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Option<Repaired>> {
     repair_with(disk, target, RepairOptions::default())
 }
 
@@ -63,11 +58,8 @@ pub fn repair_with(
     disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
     options: RepairOptions,
-) -> Result<Option<Repaired>, DurabilityError> {
-    let mut renewable = Vec::new();
-    if let Ok(Some(manifest)) = Manifest::read(&**disk) {
-        renewable = renewable_marks(&**disk, &manifest)?;
-    }
+) -> Result<Option<Repaired>> {
+    let mut renewable = renewable_in(&**disk)?;
     let marks: Vec<String> = renewable.iter().map(|folder| mark_file(folder)).collect();
     let mut locks = lock_existing(&**disk, LockMode::Exclusive, &mut |why| match why {
         DurabilityError::Damaged { file, .. } if marks.contains(&file) => Ok(()),
@@ -96,13 +88,7 @@ pub fn repair_with(
     Ok(Some(Repaired { loss, copies: Some(copies), marks }))
 }
 
-/// Chooses the plan that `options` permit.
-fn plan(
-    disk: &dyn Disk,
-    found: &Examination,
-    seen: Epoch,
-    options: RepairOptions,
-) -> Result<RepairPlan, DurabilityError> {
+fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch, options: RepairOptions) -> Result<RepairPlan> {
     assert!(!found.is_whole(), "what is whole is left alone");
     match repair_plan::plan(disk, found, seen) {
         Ok(_) if options.picture_alone => Err(DurabilityError::config(
@@ -118,9 +104,8 @@ fn plan(
     }
 }
 
-/// Ignores a missing log folder if `options` permit. The folder may be on a device that is not mounted (I2). A folder
-/// that does not prove to be this database's is left alone (I1).
-fn note_missing(options: RepairOptions, why: DurabilityError) -> Result<(), DurabilityError> {
+/// Ignores a missing log folder if `options` permit: its device may not be mounted (I2). Foreign folders stay (I1).
+fn note_missing(options: RepairOptions, why: DurabilityError) -> Result<()> {
     match why {
         DurabilityError::Damaged { file, .. }
             if options.without_missing_folders && logger_of(&file).is_some() =>
@@ -136,7 +121,7 @@ fn note_missing(options: RepairOptions, why: DurabilityError) -> Result<(), Dura
 }
 
 /// Checks that the folder is whole after a repair.
-fn check(left: &Examination, copies: &str) -> Result<(), DurabilityError> {
+fn check(left: &Examination, copies: &str) -> Result<()> {
     if let Some(Unread { path, detail }) = left.unread.first() {
         return Err(DurabilityError::config(format!(
             "{} cannot be read after the cut ({detail}), so it is unknown whether the repair is whole; what was cut is in \
@@ -151,7 +136,7 @@ fn check(left: &Examination, copies: &str) -> Result<(), DurabilityError> {
 }
 
 /// Copies the parts to be cut, and the manifest, into a new folder. Returns the folder's name.
-fn copy_aside(disk: &dyn Disk, loss: &Loss) -> Result<String, DurabilityError> {
+fn copy_aside(disk: &dyn Disk, loss: &Loss) -> Result<String> {
     let mut number = 1;
     while disk.exists(&format!("repaired-{number}"))? {
         number += 1;
@@ -169,23 +154,15 @@ fn copy_aside(disk: &dyn Disk, loss: &Loss) -> Result<String, DurabilityError> {
     Ok(folder)
 }
 
-fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), DurabilityError> {
+fn copy(disk: &dyn Disk, from: &str, offset: u64, to: &str) -> Result<()> {
     let (source, copy) = (disk.open_to_read(from)?, disk.create(to)?);
-    let (mut bytes, mut written) = (vec![0; COPY_BYTES], 0);
-    loop {
-        let read = source.read_at(&mut bytes, offset)?;
-        if read == 0 {
-            assert_eq!(copy.len()?, written, "all of {from} is in {to}");
-            return Ok(copy.sync_all()?);
-        }
-        copy.write_at(&bytes[..read], written)?;
-        offset += read as u64;
-        written += read as u64;
-    }
+    let end = copy_range(&*source, &*copy, offset..u64::MAX)?;
+    assert_eq!(copy.len()?, end - offset, "all of {from} is in {to}");
+    Ok(copy.sync_all()?)
 }
 
 /// Makes the cut durable, like a recovery that ends at the cut.
-fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
+fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result<Recovered> {
     let mut keeper = ManifestKeeper::new(disk, expect_manifest(&**disk)?);
     // The archive keeps the given-up entries, so the archive must not continue from there.
     keeper.end_archive();

@@ -14,11 +14,10 @@ use super::super::replay::{self, Bounds, LogPiece};
 use super::super::report::RecoveryReport;
 use super::super::validation::{self, Findings as _};
 use super::facts::{Damage, FileFacts, GenerationFacts, Role};
-use super::judge::{ExaminedGeneration, Judge, Work};
-use super::null_states::NullState;
+use super::judge::{ExaminedGeneration, Judge, NullState, Work};
 use crate::files::log::file_chain::FileChain;
 use crate::files::names::{SegmentFile, SegmentName};
-use crate::{DurabilityError, Recoverable};
+use crate::{DurabilityError, Recoverable, Result};
 
 impl Judge {
     /// Begins the generation at index `at` of the manifest: queues the work on its files, logs and entries.
@@ -49,11 +48,7 @@ impl Judge {
         assert!(before.is_none(), "one generation is examined behind the other");
     }
 
-    pub(super) fn log_file(
-        &mut self,
-        file: SegmentFile,
-        next: Option<SegmentFile>,
-    ) -> Result<u64, DurabilityError> {
+    pub(super) fn log_file(&mut self, file: SegmentFile, next: Option<SegmentFile>) -> Result<u64> {
         let of = self.under_way().generation.number;
         assert_eq!(file.name.generation, of, "a file of the generation that is examined");
         let until = self.under_way().generation.log_bytes(file.name);
@@ -75,7 +70,7 @@ impl Judge {
         Ok(bytes)
     }
 
-    fn add_log_file(&mut self, chain: &FileChain) -> Result<(), DurabilityError> {
+    fn add_log_file(&mut self, chain: &FileChain) -> Result<()> {
         let SegmentName { generation, logger, .. } = chain.file.name;
         let name = chain.file.to_string();
         let length = self.disk.open_to_read(&name).and_then(|file| file.len());
@@ -93,7 +88,7 @@ impl Judge {
     }
 
     /// Puts a log together. The log gets a chain only if all of its `count` files were read.
-    pub(super) fn log(&mut self, count: usize) -> Result<(), DurabilityError> {
+    pub(super) fn log(&mut self, count: usize) -> Result<()> {
         let files = std::mem::take(&mut self.under_way().files);
         assert!(files.len() <= count, "each file is read once");
         if files.len() < count {
@@ -115,7 +110,7 @@ impl Judge {
     }
 
     /// Decides D of the generation, and cuts its logs into pieces.
-    pub(super) fn verdict(&mut self) -> Result<(), DurabilityError> {
+    pub(super) fn verdict(&mut self) -> Result<()> {
         let ExaminedGeneration { generation, chains, facts, logs, skipped, .. } =
             self.under_way.as_mut().expect("a generation is examined");
         assert!(chains.len() <= generation.logs as usize, "a log has one chain");
@@ -150,16 +145,14 @@ impl Judge {
         let durable = facts.durable.unwrap_or(Epoch::MAX);
         let bounds = Bounds { first: generation.first, covered: self.covered, durable };
         skipped.resize_with(chains.len(), RecoveryReport::default);
-        *logs =
-            chains.iter().zip(skipped).map(|(chain, report)| replay::cut(chain, bounds, report)).collect();
+        *logs = chains.iter().zip(skipped).map(|(log, report)| replay::cut(log, bounds, report)).collect();
         let mut in_turn = Vec::new();
         for (log, pieces) in logs.iter().enumerate() {
             in_turn.extend(pieces.iter().map(|piece| (log, piece.clone())));
         }
         in_turn.sort_by_key(|(_, piece)| (piece.oldest, piece.newest));
         // Every piece is read once, so no entry below the oldest epoch of the next piece follows the piece (L8).
-        let passed: Vec<_> =
-            in_turn.iter().skip(1).map(|(_, next)| Some(next.oldest)).chain([None]).collect();
+        let passed: Vec<_> = in_turn.iter().skip(1).map(|(_, one)| Some(one.oldest)).chain([None]).collect();
         let pieces = in_turn.into_iter().zip(passed);
         let work = pieces.map(|((log, piece), passed)| Work::Piece(log, piece, passed)).collect();
         self.first(work);
@@ -173,7 +166,7 @@ impl Judge {
         piece: &LogPiece,
         passed: Option<Epoch>,
         target: &dyn Recoverable,
-    ) -> Result<u64, DurabilityError> {
+    ) -> Result<u64> {
         let replayed = replay::replay(&*self.disk, piece, &mut self.buffers, target);
         if let Some(counts) = self.found.note(replayed)? {
             let under_way = self.under_way();
@@ -207,7 +200,7 @@ impl Judge {
     }
 
     /// Checks every entry of a piece. Known damage is not reported twice.
-    pub(super) fn check_again(&mut self, piece: &LogPiece) -> Result<u64, DurabilityError> {
+    pub(super) fn check_again(&mut self, piece: &LogPiece) -> Result<u64> {
         let nowhere = NullState(piece.kind);
         match replay::replay(&*self.disk, piece, &mut self.buffers, &nowhere).map_err(Damage::from_error) {
             Ok(_) => {}

@@ -15,13 +15,13 @@ use super::super::replay::LogPiece;
 use super::super::report::RecoveryReport;
 use super::super::validation::{Findings as _, Inventory};
 use super::facts::{Examination, GenerationFacts};
-use crate::DurabilityError;
 use crate::files::checkpoint::reader::PartReader;
 use crate::files::hint::Hint;
 use crate::files::log::file_chain::FileChain;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::generation::Generation;
 use crate::files::names::SegmentFile;
+use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused, Result};
 
 #[derive(Debug)]
 pub(super) enum Work {
@@ -44,14 +44,11 @@ pub(super) enum Work {
     End,
 }
 
-/// Examination under way.
 #[derive(Debug)]
 pub(crate) struct Judge {
     pub(super) disk: Arc<dyn Disk>,
     /// Manifest, given by the caller or read in the first step.
     pub(super) manifest: Option<Manifest>,
-    /// True if the examination skips the older states of a backup.
-    pub(super) skips_older: bool,
     pub(super) work: VecDeque<Work>,
     /// Epoch below which the checkpoint holds every entry.
     pub(super) covered: Epoch,
@@ -77,7 +74,6 @@ pub(crate) struct Judge {
 #[derive(Debug)]
 pub(super) struct ExaminedGeneration {
     pub(super) generation: Generation,
-    /// Files of the current log.
     pub(super) files: Vec<FileChain>,
     pub(super) chains: Vec<Chain>,
     pub(super) facts: GenerationFacts,
@@ -93,17 +89,15 @@ impl Judge {
         Self::with_manifest(disk, None)
     }
 
-    /// Examination of a folder's newest state, with this manifest in place of the folder's. Backups, take-overs and
-    /// adoptions verify a folder in this way.
+    /// Examination of a folder's newest state, with this manifest: so backups, take-overs and adoptions verify.
     pub(crate) fn of_newest(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
-        Self { skips_older: true, ..Self::with_manifest(disk, Some(manifest.clone())) }
+        Self::with_manifest(disk, Some(manifest.clone()))
     }
 
     fn with_manifest(disk: &Arc<dyn Disk>, manifest: Option<Manifest>) -> Self {
         Self {
             disk: Arc::clone(disk),
             manifest,
-            skips_older: false,
             work: VecDeque::from([Work::Folder]),
             covered: Epoch::ZERO,
             hint: None,
@@ -149,7 +143,45 @@ impl Judge {
     }
 
     /// The length in bytes; `None` for an unreadable file, which is noted.
-    pub(super) fn length(&mut self, length: Result<u64, DiskError>) -> Result<Option<u64>, DurabilityError> {
+    pub(super) fn length(&mut self, length: Result<u64, DiskError>) -> Result<Option<u64>> {
         self.found.note(length.map_err(DurabilityError::from))
+    }
+}
+
+/// State that takes entries of this kind and keeps nothing.
+pub(super) struct NullState(pub(super) EntryKind);
+
+impl Recoverable for NullState {
+    fn entries(&self) -> EntryKind {
+        self.0
+    }
+
+    fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+}
+
+/// State that has the knowledge of `self.0` about entries, and hands `self.0` no entry.
+pub(super) struct KeyRules<'s>(pub(super) &'s dyn Recoverable);
+
+impl Recoverable for KeyRules<'_> {
+    fn entries(&self) -> EntryKind {
+        self.0.entries()
+    }
+
+    fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
+        self.0.checkpoint_key(body)
     }
 }

@@ -1,8 +1,6 @@
-//! Results that a process-safe process left in a folder not opened since, reported for a backup of the folder
-//! (docs/internals/protocols/process.md).
+//! Results that a process-safe process left in a folder not opened since, reported for a backup of the folder.
 //!
-//! Invariant B4: a backup of such a folder has the results that D covers, and reports the others. The probe changes
-//! nothing in the folder.
+//! Invariant B4: a backup of such a folder has the results that D covers, and reports the others.
 //!
 //! Neighbours: a backup asks before and after the copy; `recovery::mapped_tail` finds the results, as for an open.
 
@@ -14,7 +12,6 @@ use super::super::log_files;
 use super::super::mapped_tail::{self, EntriesToTake, JudgedLife};
 use super::super::validation::{self, FirstEnds};
 use super::facts::Damage;
-use crate::DurabilityError;
 use crate::files::log::file_chain::FileChain;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::generation::Generation;
@@ -23,11 +20,11 @@ use crate::store::LockMode;
 use crate::store::open::lock_existing;
 use crate::store::ownership::expect_manifest;
 use crate::unproven_tail::{NotProven, NotProvenReason};
+use crate::{DurabilityError, Result};
 
-/// Results of a process-safe process that a copy of this folder lacks. `None` if the folder has no such life, if that
-/// life was closed, or if a process has the database open: the heap of an open database has all results. Damage is not
-/// an error here: the copy meets the damage itself.
-pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, DurabilityError> {
+/// Results of a process-safe process that a copy of this folder lacks. `None` without such a life, if that life was
+/// closed, or if a process has the database open, whose heap has all results. Damage is no error here.
+pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>> {
     let names_life = |manifest: &Manifest| manifest.mapped.is_some();
     if !names_life(&expect_manifest(disk)?) {
         return Ok(None);
@@ -54,14 +51,13 @@ pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, Durabili
     mapped_tail::unproven_report(disk, &left, life, not_taken)
 }
 
-/// D of the open generation; `None` if the generation is damaged. Puts the generation's logs, as far as whole, into
-/// `chains`.
+/// D of the open generation; `None` if it is damaged. Puts the logs, as far as whole, into `chains`.
 fn judge(
     disk: &dyn Disk,
     manifest: &Manifest,
     open: &Generation,
     chains: &mut Vec<Chain>,
-) -> Result<Option<Epoch>, DurabilityError> {
+) -> Result<Option<Epoch>> {
     let hint = validation::hint(disk, manifest, &mut FirstEnds)?;
     let checkpoint = manifest.checkpoint.as_ref();
     let covered = checkpoint.map(InstalledCheckpoint::redo_epoch).unwrap_or_default();
@@ -84,7 +80,7 @@ fn entries_to_append(
     open: &Generation,
     chains: &[Chain],
     durable: Epoch,
-) -> Result<Option<mapped_tail::MissingEntries>, DurabilityError> {
+) -> Result<Option<mapped_tail::MissingEntries>> {
     if let mapped_tail::LeftByProcess::UnknownBoot = left {
         return Ok(None);
     }

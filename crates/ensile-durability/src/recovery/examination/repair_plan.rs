@@ -1,14 +1,10 @@
-//! Plan of a repair, from an examination's findings: the cut of a damaged folder, and the loss. A plan changes nothing.
+//! Plan of a repair, from an examination's findings: the cut of a damaged folder, and the loss. Nothing is changed.
 //!
 //! A repair closes the oldest damaged generation at the smallest mark that is whole in every log of the generation.
-//! Everything after that mark is given up, later generations included.
+//! Everything after that mark is given up: the kept state is the state at the end of an epoch (E2).
 //!
-//! Invariants:
-//! - E2: the kept state is the state at the end of an epoch, as if the database had crashed then.
-//! - K1: a cut is never below e_h of the installed checkpoint, because the log before e_h is gone.
-//! - N12, N15: a picture is the state at the end of e_c, without the log. If no cut helps, the picture can be kept
-//!   alone, if undamaged.
-//! - The plan judges files by the rules of an open.
+//! Invariants: K1: a cut is never below e_h of the installed checkpoint, because the log before e_h is gone. N12, N15:
+//! if no cut helps, an undamaged picture can be kept alone, as the state at the end of e_c.
 //!
 //! Neighbours: [`super`] has the findings; `folder_repair` carries the plan out.
 
@@ -24,7 +20,6 @@ use super::super::mapped_tail::{self, LeftByProcess};
 use super::super::replay_state::Judged;
 use super::super::validation::{self, FirstEnds};
 use super::facts::{Damage, Examination, Loss, Unread};
-use crate::DurabilityError;
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::checkpoint::picture::newer_picture::later_than;
 use crate::files::block::origin::OPENING_BYTES;
@@ -36,6 +31,7 @@ use crate::files::manifest::generation::Generation;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{PartName, SegmentFile, logger_of};
 use crate::store::mapped_buffers::{self, HeldAbove};
+use crate::{DurabilityError, Result};
 
 /// Command with which a user gives up the contents of missing folders.
 pub(super) const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-folders`";
@@ -54,8 +50,7 @@ pub(super) struct RepairPlan {
 pub(super) enum NoRepair {
     /// No cut leaves a consistent state, or a cut would do harm.
     Reason(String),
-    /// The whole part of the log ends below the installed picture. The picture alone is the state at the end of an
-    /// epoch. Reason, and the plan that gives up the whole log.
+    /// The whole part of the log ends below the installed picture. Reason, and the plan that keeps the picture alone.
     BelowThePicture(String, Box<RepairPlan>),
     Error(DurabilityError),
 }
@@ -75,8 +70,7 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
              another device"
         )));
     }
-    let of_newest: Vec<Damage> =
-        found.damage.iter().filter(|damage| !damage.is_of_older()).cloned().collect();
+    let of_newest: Vec<Damage> = found.damage.iter().filter(|one| !one.is_of_older()).cloned().collect();
     if of_newest.is_empty() {
         return Err(NoRepair::Reason(
             "the newest state is whole, and an older one cannot be made whole: restore the newest, or back up again".to_owned(),
@@ -125,7 +119,6 @@ struct Cutting<'c> {
 struct RepairCut {
     /// Index of the generation that is closed at the cut, in the manifest's order.
     index: usize,
-    /// Last epoch that is kept.
     durable: Epoch,
     /// Logs of that generation with a whole part.
     chains: Vec<Chain>,
@@ -175,11 +168,11 @@ impl Cutting<'_> {
         Err(NoRepair::Reason("the manifest lists no log".to_owned()))
     }
 
-    /// D and the logs of a generation that lacks nothing; `None` if a log must be cut inside its chain. Bytes behind
-    /// the ends of the logs' files are ignored. The verdict is the verdict of an open.
-    fn whole(&self, generation: &Generation) -> Result<Option<(Epoch, Vec<Chain>)>, DurabilityError> {
+    /// D and the logs of a generation that lacks nothing, by the verdict of an open, and without bytes behind the
+    /// files' ends; `None` if a log must be cut inside its chain.
+    fn whole(&self, generation: &Generation) -> Result<Option<(Epoch, Vec<Chain>)>> {
         let checkpoint = self.manifest.checkpoint.as_ref();
-        let judged = || -> Result<_, DurabilityError> {
+        let judged = || -> Result<_> {
             let mut chains = Vec::new();
             for logger in 0..generation.logs {
                 let key = (generation.number, logger);
@@ -206,7 +199,7 @@ impl Cutting<'_> {
     }
 
     /// Puts a log together from the files read by [`read_until`], up to a missing file. `None` if no part is whole.
-    fn cut_chain(&self, generation: &Generation, logger: u32) -> Result<Option<Chain>, DurabilityError> {
+    fn cut_chain(&self, generation: &Generation, logger: u32) -> Result<Option<Chain>> {
         let key = (generation.number, logger);
         let own = self.files.get(&key).map_or(&[][..], Vec::as_slice);
         let mut read = read_until(self.disk, own, generation, self.limits.get(&key))?;
@@ -229,9 +222,8 @@ impl Cutting<'_> {
         (0..generation.logs).filter_map(move |logger| self.files.get(&(number, logger))).flatten()
     }
 
-    /// Number of readable entries of a generation above `durable` that counted or might have counted. A piece that
-    /// straddles the epoch counts as a whole.
-    fn entries_above(&self, generation: &Generation, durable: Epoch) -> Result<u64, DurabilityError> {
+    /// Number of readable entries of a generation above `durable` that may have counted, by pieces.
+    fn entries_above(&self, generation: &Generation, durable: Epoch) -> Result<u64> {
         let (counted, mut entries) = (generation.durable.unwrap_or(Epoch::MAX), 0);
         for file in self.files_of(generation) {
             let Some(chain) = Damage::unless(FileChain::read(self.disk, *file, None))? else { continue };
@@ -241,9 +233,8 @@ impl Cutting<'_> {
         Ok(entries)
     }
 
-    /// Entries that a dead process-safe process left above `durable`, in this boot. An open would take the entries, or
-    /// refuse damaged buffers; a cut gives the entries up. `None` if an open would look for no such entries.
-    fn left_by_process(&self, durable: Epoch) -> Result<Option<LeftAbove>, DurabilityError> {
+    /// Entries that a dead process left above `durable`, if an open would look for such entries. A cut gives them up.
+    fn left_by_process(&self, durable: Epoch) -> Result<Option<LeftAbove>> {
         let Some(open) = self.manifest.generations.last() else { return Ok(None) };
         match mapped_tail::find(self.disk, self.manifest, open)? {
             LeftByProcess::Here(_) => {}
@@ -261,14 +252,12 @@ impl Cutting<'_> {
         Ok(Some(above))
     }
 
-    /// Epoch below which the checkpoint holds all entries.
     fn covered_epoch(&self) -> Epoch {
         self.manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch)
     }
 
-    /// True if a file of this generation's logs has another salt than the manifest's, and no file has the manifest's
-    /// salt.
-    fn is_strange(&self, generation: &Generation) -> Result<bool, DurabilityError> {
+    /// True if a file of this generation's logs has another salt than the manifest's, and no file has that salt.
+    fn is_strange(&self, generation: &Generation) -> Result<bool> {
         let (mut own, mut strange) = (false, false);
         for file in self.files_of(generation) {
             let read = Damage::unless(FileChain::read(self.disk, *file, None))?;
@@ -280,7 +269,7 @@ impl Cutting<'_> {
     }
 
     /// Offsets at which the files of damaged logs are cut: the end of the chain in each file.
-    fn cuts_of(&self, chains: &[Chain]) -> Result<Vec<(SegmentFile, u64)>, DurabilityError> {
+    fn cuts_of(&self, chains: &[Chain]) -> Result<Vec<(SegmentFile, u64)>> {
         let mut cuts = Vec::new();
         for chain in chains.iter().filter(|chain| self.limits.contains_key(&(chain.generation, chain.logger)))
         {
@@ -345,8 +334,8 @@ impl Cutting<'_> {
         )))
     }
 
-    /// Cut that keeps the installed picture and drops the whole log. The kept state is the state at the end of e_c, or
-    /// of the epoch before the first generation's first, with the same contents.
+    /// Cut that keeps the installed picture and drops the whole log: the state at the end of e_c, or of a later epoch
+    /// before the first generation, with the same contents.
     fn picture_alone(&self) -> RepairCut {
         let picture = self.manifest.checkpoint.as_ref().expect("it is below a picture");
         assert!(picture.is_picture(), "K1: a fuzzy one needs the log");
@@ -356,7 +345,7 @@ impl Cutting<'_> {
     }
 
     /// Plans this cut: the kept generations, the cut and dropped files, and the loss.
-    fn plan(&self, cut: RepairCut, found: &Examination, seen: Epoch) -> Result<RepairPlan, DurabilityError> {
+    fn plan(&self, cut: RepairCut, found: &Examination, seen: Epoch) -> Result<RepairPlan> {
         let RepairCut { index, durable, chains, is_lossless, cuts } = cut;
         let (before, rest) = self.manifest.generations.split_at(index);
         let (generation, later) = rest.split_first().expect("it stands at its index");
@@ -444,14 +433,13 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
     Ok(limits)
 }
 
-/// Reads a log as if a damaged file ended at the damage. A file with a next file ends where the next file continues the
-/// chain.
+/// Reads a log as if a damaged file ended at the damage. A file ends where the next file continues the chain.
 fn read_until(
     disk: &dyn Disk,
     files: &[SegmentFile],
     generation: &Generation,
     limits: Option<&BTreeMap<SegmentFile, u64>>,
-) -> Result<Vec<FileChain>, DurabilityError> {
+) -> Result<Vec<FileChain>> {
     assert!(files.windows(2).all(|pair| pair[0].name < pair[1].name), "of one log, in order");
     let mut read = Vec::new();
     for (index, file) in files.iter().enumerate() {

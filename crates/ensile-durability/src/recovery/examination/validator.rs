@@ -1,16 +1,10 @@
-//! Examination of a folder in steps, from the manifest to the last block. A step reads a file or a piece of a file, and
-//! notes findings instead of ending at the first finding.
+//! Examination of a folder in steps. A step reads a file or a piece of a file, and notes findings in an open's order.
 //!
 //! ```text
 //! Folder -> Load, Load, .. -> Loaded -> Kept, .. -> Generation, .. -> End      an older state is one step
 //! Generation -> LogFile, .. -> Log, .. (each log) -> Verdict -> Piece, .. -> Counted -> Check, .. -> GenerationEnd
 //! ```
-//!
-//! Invariants:
-//! - Findings come in the order in which an open would meet the findings.
-//!
-//! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges, as for an open; `generation_steps` has
-//! the second line of the diagram; `judge` has the state.
+//! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges; `generation_steps` has line two.
 
 use std::sync::Arc;
 
@@ -22,8 +16,7 @@ use super::super::validation::{self, Findings as _, Inventory};
 use super::facts::{
     BackupFacts, CheckpointFacts, Damage, FileFacts, NOT_OF_NEWEST, PictureFacts, RangeFacts, Role,
 };
-use super::judge::{Judge, Work};
-use super::null_states::KeyRules;
+use super::judge::{Judge, KeyRules, Work};
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::files::log::file_chain::FileChain;
 use crate::files::manifest::Manifest;
@@ -38,20 +31,20 @@ use crate::store::mark_renewal::{is_renewable, lost_mark};
 use crate::store::ownership::{check_entries, expect_manifest, is_needed};
 use crate::store::{Shipping, ShippingOpen};
 use crate::unproven_tail::NotProven;
-use crate::{DurabilityError, Recoverable};
+use crate::{DurabilityError, Recoverable, Result};
 
 /// Approximate number of bytes of a checkpoint's file that one step reads.
 const STEP_BYTES: u64 = 1 << 20;
 
 impl Judge {
     /// Runs the whole examination, for callers that need no steps.
-    pub(super) fn run_to_end(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+    pub(super) fn run_to_end(&mut self, target: &dyn Recoverable) -> Result<()> {
         while self.step(target)?.is_some() {}
         self.left_unproven()
     }
 
     /// Fills in the results of a process-safe life that nothing proves here. Runs after the last step.
-    fn left_unproven(&mut self) -> Result<(), DurabilityError> {
+    fn left_unproven(&mut self) -> Result<()> {
         let Some(manifest) = &self.manifest else { return Ok(()) };
         let Some(open) = manifest.generations.last() else { return Ok(()) };
         let left = mapped_tail::find(&*self.disk, manifest, open)?;
@@ -75,7 +68,7 @@ impl Judge {
     }
 
     /// Reads the next file, or a piece of a file. Returns the number of bytes read; `None` at the end.
-    pub(crate) fn step(&mut self, target: &dyn Recoverable) -> Result<Option<u64>, DurabilityError> {
+    pub(crate) fn step(&mut self, target: &dyn Recoverable) -> Result<Option<u64>> {
         let Some(work) = self.work.pop_front() else { return Ok(None) };
         let mut read = 0;
         match work {
@@ -101,14 +94,14 @@ impl Judge {
     }
 
     /// First step: reads the manifest, lists the files by names, and queues all work.
-    fn folder(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+    fn folder(&mut self, target: &dyn Recoverable) -> Result<()> {
         let disk = Arc::clone(&self.disk);
         assert!(self.found.files.is_empty(), "it is the first step");
         self.list_root()?;
-        let manifest = match self.manifest.take() {
-            None => self.found.note(expect_manifest(&*disk))?,
-            given => given,
-        };
+        let given = self.manifest.take();
+        // An examination with a given manifest is of the newest state only.
+        let is_given = given.is_some();
+        let manifest = if is_given { given } else { self.found.note(expect_manifest(&*disk))? };
         let Some(manifest) = manifest else { return Ok(()) };
         check_entries(&*disk, &manifest, target.entries())?;
         self.found.backup = BackupFacts::from_manifest(&manifest);
@@ -134,7 +127,7 @@ impl Judge {
         let items = inventory.load.as_ref().map_or(0..0, Load::items);
         self.work.extend(items.map(Work::Load));
         self.work.push_back(Work::Loaded);
-        let older = if self.skips_older { 0 } else { manifest.kept.len() };
+        let older = if is_given { 0 } else { manifest.kept.len() };
         self.work.extend((0..older).map(Work::Kept));
         self.work.extend((0..manifest.generations.len()).map(Work::Generation));
         self.work.push_back(Work::End);
@@ -143,7 +136,7 @@ impl Judge {
     }
 
     /// Lists the remaining files, after all data that counts was read.
-    fn end(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+    fn end(&mut self, target: &dyn Recoverable) -> Result<()> {
         let Inventory { unlisted, unfinished, older, left, .. } = std::mem::take(&mut self.inventory);
         for file in unlisted.values().flatten() {
             let read = FileChain::read(&*self.disk, *file, None);
@@ -177,7 +170,7 @@ impl Judge {
     }
 
     /// Lists a file. A foreign file may be unreadable, or a link without a target: the database does not need the file.
-    fn add_file(&mut self, name: String, role: Role) -> Result<(), DurabilityError> {
+    fn add_file(&mut self, name: String, role: Role) -> Result<()> {
         let length = self.disk.open_to_read(&name).and_then(|file| file.len());
         let length = if role == Role::Foreign { Some(length.unwrap_or(0)) } else { self.length(length)? };
         let bytes = length.unwrap_or(0);
@@ -185,7 +178,7 @@ impl Judge {
         Ok(())
     }
 
-    fn list_root(&mut self) -> Result<(), DurabilityError> {
+    fn list_root(&mut self) -> Result<()> {
         for name in self.disk.list("")? {
             // A link to a folder may be a folder of logs or checkpoints.
             if logger_of(&name).is_some() || checkpointer_of(&name).is_some() || name == ARCHIVE_FOLDER {
@@ -205,7 +198,7 @@ impl Judge {
         Ok(())
     }
 
-    fn list_foreign(&mut self) -> Result<(), DurabilityError> {
+    fn list_foreign(&mut self) -> Result<()> {
         let loggers = self.found.generations.iter().map(|generation| generation.logs).max().unwrap_or(0);
         for logger in 0..loggers {
             let folder = log_folder(logger);
@@ -229,7 +222,7 @@ impl Judge {
     }
 
     /// Lists the files of checkpoints, by names, and notes the facts about the installed checkpoint.
-    fn checkpoint(&mut self, manifest: &Manifest) -> Result<(), DurabilityError> {
+    fn checkpoint(&mut self, manifest: &Manifest) -> Result<()> {
         let installed = manifest.checkpoint.as_ref();
         let number = installed.map_or(0, InstalledCheckpoint::number);
         for part in orphans::list::<PartName>(&*self.disk, manifest)? {
@@ -266,7 +259,7 @@ impl Judge {
     }
 
     /// Loads a piece of the checkpoint, even if files of the checkpoint are damaged. Returns the number of bytes read.
-    fn load(&mut self, item: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
+    fn load(&mut self, item: usize, target: &dyn Recoverable) -> Result<u64> {
         let load = self.inventory.load.as_ref().expect("it has items");
         assert!(load.items().contains(&item) && load.remaining_items() > 0, "N10: not loaded yet");
         let before = load.loaded_totals().0;
@@ -281,7 +274,7 @@ impl Judge {
     }
 
     /// Reads an older state of a backup, as a restore does. Damage that the newest state shares is noted once.
-    fn check_backup_state(&mut self, at: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
+    fn check_backup_state(&mut self, at: usize, target: &dyn Recoverable) -> Result<u64> {
         let kept = self.manifest().kept[at].clone();
         let (epoch, what) = match &kept {
             KeptState::Picture(picture) => (picture.epoch, "picture"),
@@ -299,7 +292,7 @@ impl Judge {
             KeptState::Picture(picture) => InstalledCheckpoint::Picture(picture),
             KeptState::Files(state) => return self.kept_files(&state, &older, target),
         };
-        let mut note = |outcome: Result<(), DurabilityError>| match outcome {
+        let mut note = |outcome: Result<()>| match outcome {
             Err(error) if self.found.has_damage_of(&error) => Ok(()),
             outcome => self.found.note(outcome.map_err(older)).map(drop),
         };
@@ -317,7 +310,7 @@ impl Judge {
         state: &FilesState,
         older: &dyn Fn(DurabilityError) -> DurabilityError,
         target: &dyn Recoverable,
-    ) -> Result<u64, DurabilityError> {
+    ) -> Result<u64> {
         let alone = self.manifest().with_kept(state);
         let mut judge = Self::of_newest(&self.disk, &alone);
         let (mut bytes, target) = (0, KeyRules(target));

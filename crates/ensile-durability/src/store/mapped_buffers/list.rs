@@ -3,10 +3,8 @@
 //! ```text
 //! header, as a buffer has one | alive until u64 | a bit for each buffer, by its number
 //! ```
-//! Invariants:
-//! - B4: A buffer is listed before a worker gets the buffer, and before its first entry. An empty buffer is struck from
-//!   the list before the removal of its file. A listed buffer therefore exists at every death of the process.
-//! - An unlisted file counts no entry. An unlisted file with an entry is damage.
+//! Invariant: B4: a buffer is listed before its first entry, and struck when empty, before the removal of its file. So
+//! a listed buffer exists at every death of the process, and an unlisted file with an entry is damage.
 //!
 //! Neighbours: [`super`] makes and removes the buffers, and reads the list of a dead process.
 
@@ -17,7 +15,7 @@ use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, DiskError, MappedWords};
 
 use super::{BufferOwner, MappedKind, damaged_file_error, make};
-use crate::DurabilityError;
+use crate::Result;
 use crate::buffers::FRONT_BYTES;
 
 const WORD_BYTES: usize = size_of::<u64>();
@@ -48,7 +46,6 @@ pub(super) struct BufferList {
 struct ListState {
     /// Numbers with a file, or with a file that is being made or removed.
     taken: Box<[u64]>,
-    /// Numbers that are listed in the file.
     listed: Box<[u64]>,
     alive_until: u64,
 }
@@ -60,15 +57,11 @@ fn place_of(number: u64) -> (usize, u64) {
 
 impl BufferList {
     /// Makes the file of a log without buffers.
-    pub(super) fn make(
-        disk: &dyn Disk,
-        owner: &BufferOwner,
-        epoch_interval: Duration,
-    ) -> Result<Self, DiskError> {
+    pub(super) fn make(disk: &dyn Disk, owner: &BufferOwner, interval: Duration) -> Result<Self, DiskError> {
         let words = make(disk, MappedKind::List, owner)?.map(LIST_BYTES as u64)?;
         let none = || vec![0; WORDS].into_boxed_slice();
         let state = Mutex::new(ListState { taken: none(), listed: none(), alive_until: 0 });
-        let late_seconds = LATE_SECONDS + 2 * epoch_interval.as_secs();
+        let late_seconds = LATE_SECONDS + 2 * interval.as_secs();
         let list = Self { words, state, late_seconds };
         list.note_alive(unix_seconds());
         Ok(list)
@@ -128,15 +121,13 @@ impl BufferList {
 #[derive(Debug)]
 pub(super) struct Listed {
     bits: Vec<u64>,
-    alive_until: u64,
+    /// Time up to which the process changed its files, in seconds since 1970. A later change is another process's.
+    pub(super) alive_until: u64,
 }
 
 impl Listed {
     /// Reads the list from this file. The caller has checked the owner of the file.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] for a file that was cut; the disk's.
-    pub(super) fn read(disk: &dyn Disk, path: &str) -> Result<Self, DurabilityError> {
+    pub(super) fn read(disk: &dyn Disk, path: &str) -> Result<Self> {
         let mut bytes = vec![0; LIST_BYTES];
         if disk.open_to_read(path)?.read_at(&mut bytes, 0)? < bytes.len() {
             return Err(damaged_file_error(path, 0, "the list was cut"));
@@ -146,13 +137,11 @@ impl Listed {
         Ok(Self { bits: words[BITS_WORD..].to_vec(), alive_until: words[ALIVE_WORD] })
     }
 
-    /// True if the buffer is listed.
     pub(super) fn has(&self, number: u64) -> bool {
         let (at, bit) = place_of(number);
         self.bits.get(at).is_some_and(|word| word & bit != 0)
     }
 
-    /// Numbers of the listed buffers.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         let all = self.bits.iter().enumerate().filter(|(_, word)| **word != 0);
         all.flat_map(|(at, word)| {
@@ -160,11 +149,5 @@ impl Listed {
                 .filter(move |bit| word & (1 << bit) != 0)
                 .map(move |bit| at as u64 * WORD_BITS + bit)
         })
-    }
-
-    /// Time up to which the process changed its files, in seconds since 1970. A later change comes from another
-    /// process.
-    pub(super) fn alive_until(&self) -> u64 {
-        self.alive_until
     }
 }

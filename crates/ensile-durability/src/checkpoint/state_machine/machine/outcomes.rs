@@ -17,14 +17,13 @@ use crate::{DurabilityError, Health};
 
 impl CheckpointStateMachine {
     /// Notes a lower rate than in the settings. The duration of this attempt then predicts no other checkpoint.
-    pub(in crate::checkpoint) fn note_slowed(&mut self) {
+    pub(crate) fn note_slowed(&mut self) {
         assert_eq!(self.stage, Stage::Opening, "callers set the rate at the beginning");
         self.attempt_mut().is_slowed = true;
     }
 
-    /// Puts the checkpoint off, because the disks have no room. A caller that asked gets an error; otherwise the room
-    /// is checked again later.
-    pub(in crate::checkpoint) fn put_off(&mut self, why: String, now_nanos: u64) -> Answers {
+    /// Puts the checkpoint off for want of room. A caller that asked gets an error; otherwise a later check follows.
+    pub(crate) fn put_off(&mut self, why: String, now_nanos: u64) -> Answers {
         let mut answers = Answers::default();
         if !self.is_at(Duty::LookForRoom) {
             return answers;
@@ -42,7 +41,7 @@ impl CheckpointStateMachine {
     }
 
     /// Records that the pages are published, and E as read afterwards. False if the checkpoints have ended.
-    pub(in crate::checkpoint) fn record_publication(&mut self, pages: PublishedPages) -> bool {
+    pub(crate) fn record_publication(&mut self, pages: PublishedPages) -> bool {
         let before = self.pages.replace(pages.attempt);
         assert_eq!(before, None, "N13: each attempt has its own pages");
         if !self.is_at(Duty::Publish) {
@@ -56,7 +55,7 @@ impl CheckpointStateMachine {
     }
 
     /// Fails the attempt: the state has no pages to publish.
-    pub(in crate::checkpoint) fn cannot_publish(&mut self, reason: &str) {
+    pub(crate) fn cannot_publish(&mut self, reason: &str) {
         assert_eq!(self.pages, None, "there is nothing to end");
         if self.is_at(Duty::Publish) {
             self.fail_without_parts(reason.into());
@@ -64,7 +63,7 @@ impl CheckpointStateMachine {
     }
 
     /// Records that the freeze is announced. False if the checkpoints have ended.
-    pub(in crate::checkpoint) fn record_freeze(&mut self, freeze: Epoch) -> bool {
+    pub(crate) fn record_freeze(&mut self, freeze: Epoch) -> bool {
         if !self.is_at(Duty::Announce) {
             return false;
         }
@@ -75,7 +74,7 @@ impl CheckpointStateMachine {
     }
 
     /// Fails the attempt: the pages ended before they were dealt out.
-    pub(in crate::checkpoint) fn pages_have_ended(&mut self, reason: &str) {
+    pub(crate) fn pages_have_ended(&mut self, reason: &str) {
         if self.is_at(Duty::Announce) || self.is_at(Duty::Cut) {
             assert!(self.pages.is_some(), "a fuzzy checkpoint's slices do not end");
             self.fail_without_parts(reason.into());
@@ -83,7 +82,7 @@ impl CheckpointStateMachine {
     }
 
     /// Sets the parts of the attempt, and begins the walk. False if the checkpoints have ended.
-    pub(in crate::checkpoint) fn cut(&mut self, cut: CutParts) -> bool {
+    pub(crate) fn cut(&mut self, cut: CutParts) -> bool {
         if !self.is_at(Duty::Cut) {
             return false;
         }
@@ -95,12 +94,7 @@ impl CheckpointStateMachine {
     }
 
     /// Records that a part is written and synced. `epoch` is E, read after the sync. The last part ends the walk (K1).
-    pub(in crate::checkpoint) fn part_ended(
-        &mut self,
-        checkpointer: usize,
-        written: Vec<PartWritten>,
-        epoch: Epoch,
-    ) {
+    pub(crate) fn part_ended(&mut self, checkpointer: usize, written: Vec<PartWritten>, epoch: Epoch) {
         if self.stage != Stage::Walking {
             return self.part_left();
         }
@@ -113,7 +107,7 @@ impl CheckpointStateMachine {
     }
 
     /// Records that the directory and the root of a picture are written and synced, or the reason of a failed write.
-    pub(in crate::checkpoint) fn record_close(&mut self, closed: Result<ClosedPicture, String>) {
+    pub(crate) fn record_close(&mut self, closed: Result<ClosedPicture, String>) {
         if !self.is_at(Duty::ClosePicture) {
             return;
         }
@@ -127,14 +121,14 @@ impl CheckpointStateMachine {
     }
 
     /// Records that a checkpointer gives up a part, because another part failed or the checkpoints ended.
-    pub(in crate::checkpoint) fn part_left(&mut self) {
+    pub(crate) fn part_left(&mut self) {
         if let Some(attempt) = &mut self.attempt {
             attempt.parts.record_left();
         }
     }
 
     /// Fails the attempt, because a part cannot be written. No checkpointer goes on.
-    pub(in crate::checkpoint) fn part_failed(&mut self, reason: &str) {
+    pub(crate) fn part_failed(&mut self, reason: &str) {
         let Some(attempt) = &mut self.attempt else { return };
         attempt.parts.record_failed();
         if self.stage == Stage::Walking {
@@ -143,7 +137,7 @@ impl CheckpointStateMachine {
     }
 
     /// Records that the reserve is given up. If there was no reserve (`had_any` is false), the attempt fails.
-    pub(in crate::checkpoint) fn reserve_given_up(&mut self, had_any: bool, seen: &Circumstances) {
+    pub(crate) fn reserve_given_up(&mut self, had_any: bool, seen: &Circumstances) {
         if !self.is_at(Duty::GiveUpReserve) {
             return;
         }
@@ -157,7 +151,7 @@ impl CheckpointStateMachine {
     }
 
     /// Records the outcome of replacing the manifest. Returns true if the manifest names the checkpoint.
-    pub(in crate::checkpoint) fn record_install(
+    pub(crate) fn record_install(
         &mut self,
         result: Result<InstalledCheckpoint, NotInstalled>,
         now_nanos: u64,
@@ -190,26 +184,21 @@ impl CheckpointStateMachine {
         }
     }
 
-    /// Records that covered files are removed, and ends the attempt. `again` is the time of the next try in
-    /// nanoseconds, if files were kept.
-    pub(in crate::checkpoint) fn record_clear(&mut self, again: Option<u64>, now_nanos: u64) -> Answers {
+    /// Records that covered files are removed, and ends the attempt. `again` is the next try, in nanoseconds.
+    pub(crate) fn record_clear(&mut self, again: Option<u64>, now_nanos: u64) -> Answers {
         self.upkeep.remove_again_nanos = again;
         if !self.is_at(Duty::Clear) {
             return Answers::default();
         }
         let report = self.history.last().cloned().expect("it was installed");
-        assert_eq!(
-            report.number,
-            self.installed_number(),
-            "callers hear of the checkpoint that they asked for"
-        );
+        assert_eq!(report.number, self.installed_number(), "callers hear of the checkpoint they asked for");
         self.history.record_success(now_nanos);
         let attempt = self.leave_attempt();
         Answers { outcomes: vec![(attempt.ticket, Ok(report))], ..Answers::default() }
     }
 
     /// As [`record_clear`](Self::record_clear), for a repeated removal without an attempt.
-    pub(in crate::checkpoint) fn removed_again(&mut self, again: Option<u64>) {
+    pub(crate) fn removed_again(&mut self, again: Option<u64>) {
         self.upkeep.remove_again_nanos = again;
         if self.is_at(Duty::RemoveAgain) {
             self.enter(Stage::Idle);
@@ -217,7 +206,7 @@ impl CheckpointStateMachine {
     }
 
     /// Records that the files of the failed attempt are removed, and ends the attempt.
-    pub(in crate::checkpoint) fn cleaned_up(&mut self, now_nanos: u64) -> Answers {
+    pub(crate) fn cleaned_up(&mut self, now_nanos: u64) -> Answers {
         if !self.is_at(Duty::CleanUp) {
             return Answers::default();
         }

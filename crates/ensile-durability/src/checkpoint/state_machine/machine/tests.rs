@@ -4,10 +4,10 @@ use ensile_base::Epoch;
 use std::sync::Arc;
 
 use super::super::history::TRIED_EVERY;
-use super::super::upkeep::RESERVE_PAUSE_NANOS;
 use super::super::{
     Action, CLOSED, CheckpointStateMachine, Circumstances, CutParts, NotInstalled, OpenFigures, Rules, Terms,
 };
+use super::RESERVE_PAUSE_NANOS;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::pages::{PictureAttempt, PublishedPages};

@@ -1,7 +1,7 @@
 //! Files of a checkpoint that is written whole: m files of every checkpointer (`docs/internals/formats/checkpoint.md`).
 //!
 //! Neighbours: The manifest lines of fuzzy and cycling checkpoints have these fields beside their epochs.
-//! `checkpoint::files` reads and removes the files.
+//! `recovery::load` reads the files, and `checkpoint::orphans` removes them.
 
 use std::fmt;
 
