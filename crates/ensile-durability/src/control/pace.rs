@@ -2,8 +2,9 @@
 //! bucket may go into debt by one block of each checkpointer. The settings give the rate; a checkpoint on demand may
 //! have a lower rate while its caller waits.
 //!
-//! Neighbours: `checkpoint::manager` asks before each block, copies and take-overs ask between their steps, and a
-//! restore from an archive asks between the pieces of its one step.
+//! Neighbours: `checkpoint::manager` asks before each block; copies, take-overs and the shipper ask between their
+//! steps. Entries from an archive are one step, in a copy (`backup::copy_run`) as in a restore from an archive alone
+//! (`recovery::archive`): both ask between the pieces of that step.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -610,8 +610,9 @@ impl<'p> KeyTable<'p> {
         (self.last, self.next) = (from, from);
     }
 
-    /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all keys, the announced keys too, for `WriteSet::end_batch`. Between the transactions of a batch,
+    /// [`restart`](Self::restart) keeps the announced keys.
+    pub(crate) fn forget_all(&mut self) {
         self.forget_only();
         self.met.clear();
         self.set_window(0, 0);

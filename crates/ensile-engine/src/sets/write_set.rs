@@ -232,7 +232,7 @@ impl<'p> WriteSet<'p> {
     pub(crate) fn end_batch(&mut self) {
         debug_assert!(self.entries.is_empty(), "a batch ends between its transactions");
         if !self.keys.is_empty() {
-            self.keys.clear();
+            self.keys.forget_all();
             self.arena.clear();
         }
     }

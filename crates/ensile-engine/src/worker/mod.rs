@@ -203,8 +203,8 @@ impl Worker {
         WorkerCounters::add(counter, 1);
     }
 
-    /// True if a read-only commit must collect: [`READS_PER_COLLECTION`] commits have come since the last collection.
-    /// Otherwise the call counts the commit.
+    /// True if a commit without writes must collect: [`READS_PER_COLLECTION`] such commits have come since the last
+    /// collection. Otherwise the call counts the commit. `SharedState::collect_now_and_then` asks at each such commit.
     #[inline]
     pub(crate) fn count_read_and_check_due(&mut self) -> bool {
         let is_due = self.reads_since >= READS_PER_COLLECTION;

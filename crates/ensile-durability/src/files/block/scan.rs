@@ -2,8 +2,8 @@
 //!
 //! Invariant: outside `block`, no module decodes a header or compares a payload's checksum. Readers call this module.
 //!
-//! Neighbours: `recovery` scans logs, `files::checkpoint` checkpoints, and `store` checks single files, with this
-//! module.
+//! Neighbours: readers of log files (`files::log::file_chain`), checkpoint files (`files::checkpoint::reader`) and
+//! pictures (`files::picture`) scan with this module; recovery, a repair, the shipper and `store` scan single files.
 
 use ensile_disk::{Disk, DiskError, DiskFile};
 

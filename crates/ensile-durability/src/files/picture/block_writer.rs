@@ -4,7 +4,8 @@
 //! last unit. A moved page leaves its tail behind: the tail was an older picture's (N10).
 //!
 //! Neighbours: [`super::file`] has the extents, and [`super::blocks`] has the bytes. `picture_part_writer` writes a
-//! checkpointer's part, and `picture_set` writes the directory.
+//! checkpointer's part; `picture_set` moves pages and writes the directory; `backup::pages` writes the pending removes
+//! and the directory of a copied picture.
 
 use ensile_base::checksum::crc32c;
 use std::sync::Arc;
