@@ -89,21 +89,6 @@ struct WaitingPiece {
     until: u64,
 }
 
-/// Amount that a restore took from an archive.
-#[derive(Clone, Copy, Debug, Default)]
-struct TakenBehind {
-    entries: u64,
-    bytes: u64,
-}
-
-/// Figures of the copied picture, for the report.
-#[derive(Clone, Copy, Debug, Default)]
-struct CopiedPicture {
-    pages: u64,
-    pages_written: u64,
-    bytes: u64,
-}
-
 /// S, and the ends of the open generation's logs in the copy.
 #[derive(Debug)]
 struct EndedLogs {
@@ -168,7 +153,9 @@ pub(super) struct FilesCopy {
     known: KnownFiles,
     /// Archive that brings the state to a later epoch.
     archive: Option<ArchiveSource>,
-    taken: TakenBehind,
+    /// Entries that a restore took from the archive, and their bytes.
+    taken_entries: u64,
+    taken_bytes: u64,
     /// Parts of files that wait for their copy.
     waiting: VecDeque<WaitingPiece>,
     /// Open copy of the first waiting part's file.
@@ -238,28 +225,25 @@ impl FilesCopy {
         purpose: Purpose,
         keep: Option<usize>,
     ) -> Result<Self, DurabilityError> {
-        let tally = target.tally();
         let is_data =
             |name: &str| ![MANIFEST, HINT].contains(&name) && !name.ends_with(&format!("/{FOLDER}"));
         source.files.retain(|(name, _)| is_data(name));
-        let (bytes, stage) = (vec![0; STEP_BYTES], FilesStage::Copying);
-        let (waiting, file) = (VecDeque::new(), None);
-        let (taken, short, ended) = (TakenBehind::default(), None, None);
         let mut copy = Self {
             purpose,
             keep,
             source,
+            tally: target.tally(),
             target,
             known,
             archive,
-            taken,
-            waiting,
-            file,
-            bytes,
-            short,
-            ended,
-            tally,
-            stage,
+            taken_entries: 0,
+            taken_bytes: 0,
+            waiting: VecDeque::new(),
+            file: None,
+            bytes: vec![0; STEP_BYTES],
+            short: None,
+            ended: None,
+            stage: FilesStage::Copying,
         };
         copy.plan()?;
         Ok(copy)
@@ -504,10 +488,8 @@ impl FilesCopy {
     /// Syncs the folders of the copied files. Returns the manifest that will list the files.
     fn list(&mut self) -> Result<Manifest, DurabilityError> {
         for folder in self.target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
-            self.target
-                .disk()
-                .sync_folder(folder)
-                .map_err(|error| target_error(self.target.disk(), error))?;
+            let disk = self.target.disk();
+            disk.sync_folder(folder).map_err(|error| target_error(disk, error))?;
         }
         let reserved = self.source.reserved_epoch()?.max(self.target.manifest().reserved);
         let generations = self.closed_generations()?;
@@ -555,8 +537,7 @@ impl FilesCopy {
             spend(&tally.progress(), piece.bytes())
         };
         let (next, taken) = archive.write_log_after(disk, next, ended.shown, verifier, &mut took)?;
-        let taken = taken.map(|taken| TakenBehind { entries: taken.entries, bytes: taken.bytes });
-        self.taken = taken.unwrap_or_default();
+        (self.taken_entries, self.taken_bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
         Ok(next)
     }
 
@@ -613,7 +594,7 @@ impl FilesCopy {
         let times = |name: &str| if SegmentFile::parse_path(name).is_some() { 2 } else { 1 };
         let copied: u64 = self.copied_files()?.iter().map(|(name, bytes)| times(name) * bytes).sum();
         let picture = self.target.picture().map_or(0, |picture| picture.bytes);
-        Ok(picture + copied + 2 * self.taken.bytes)
+        Ok(picture + copied + 2 * self.taken_bytes)
     }
 
     /// Replaces the manifest if the verification found the copy whole. From then on the copy counts.
@@ -659,11 +640,12 @@ impl FilesCopy {
         let copied: u64 = self.copied_files()?.iter().map(|(_, bytes)| bytes).sum();
         let kept = next.kept.clone();
         self.target.replace(Manifest { made_from, ..next })?;
-        let mut of_picture = CopiedPicture::default();
+        let (pages, picture_bytes) =
+            self.target.picture().map_or((0, 0), |picture| (picture.pages, picture.bytes));
+        let mut pages_written = 0;
         if let FilesTarget::Pictured(pictured) = &mut self.target {
             let (pages, closed) = &mut **pictured;
-            let PictureCheckpoint { pages: all, bytes, .. } = closed.picture;
-            of_picture = CopiedPicture { pages: all, pages_written: pages.pages_written, bytes };
+            pages_written = pages.pages_written;
             pages.commit_extents(closed, &kept);
         }
         // The copy counts already, so a failure is ignored. The next run removes the remaining files.
@@ -674,11 +656,11 @@ impl FilesCopy {
             parent: self.source.manifest.identity.to_string(),
             epoch,
             entries: found.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.entries),
-            pages: of_picture.pages,
-            pages_written: of_picture.pages_written,
-            bytes: of_picture.bytes + copied + self.taken.bytes,
+            pages,
+            pages_written,
+            bytes: picture_bytes + copied + self.taken_bytes,
             bytes_written: self.tally.progress().bytes_written,
-            log_entries: self.taken.entries,
+            log_entries: self.taken_entries,
             overruns: self.tally.progress().overruns,
             kept: epochs,
             dropped,

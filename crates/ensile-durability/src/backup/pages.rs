@@ -195,9 +195,12 @@ impl PagesCopy {
         let of = &self.source.picture;
         let manifest = self.target.folder.manifest();
         let log = self.source.log.as_ref();
-        if let Some(detail) = log.and_then(|log| KnownFiles::from_manifest(manifest).why_not(&log.manifest)) {
+        let not_its = |detail| {
             let folder = self.target.folder.disk().folder_place("")?;
-            return Err(DurabilityError::NotItsBackup { folder, detail });
+            Err(DurabilityError::NotItsBackup { folder, detail })
+        };
+        if let Some(detail) = log.and_then(|log| KnownFiles::from_manifest(manifest).why_not(&log.manifest)) {
+            return not_its(detail);
         }
         // If the log is copied too, the check above has compared the log with the target's files.
         let files = manifest.newest_state().filter(|newest| newest.files().is_some() && log.is_none());
@@ -213,8 +216,7 @@ impl PagesCopy {
                  database an older copy?",
                 of.epoch
             );
-            let folder = self.target.folder.disk().folder_place("")?;
-            return Err(DurabilityError::NotItsBackup { folder, detail });
+            return not_its(detail);
         }
         let parts = &self.source.parts;
         self.places = parts.iter().map(|part| vec![None; part.len()]).collect();
@@ -292,12 +294,11 @@ impl PagesCopy {
                     // The verification of the log reads the picture too.
                     let archive = self.archive.take();
                     return Ok(PagesStep::Closed(Box::new(LoggedPicture { closed, log: *log, archive })));
-                } else {
-                    let check = PictureCheck::begin(self.target.folder.disk(), &closed.picture);
-                    let check = check.map_err(|error| target_error(self.target.folder.disk(), error))?;
-                    self.tally.begin(CopyPhase::Verifying, closed.picture.bytes, closed.picture.pages);
-                    self.stage = PagesStage::Verifying(Box::new((check, closed)));
                 }
+                let check = PictureCheck::begin(self.target.folder.disk(), &closed.picture);
+                let check = check.map_err(|error| target_error(self.target.folder.disk(), error))?;
+                self.tally.begin(CopyPhase::Verifying, closed.picture.bytes, closed.picture.pages);
+                self.stage = PagesStage::Verifying(Box::new((check, closed)));
             }
             PagesStage::Verifying(mut verifying) => {
                 let (check, _) = &mut *verifying;

@@ -168,9 +168,10 @@ fn look_at_database(disk: &Arc<dyn Disk>, log: LogBehind) -> Result<FoundSource,
         let durable = files.durable();
         return Ok(FoundSource { copied: Found::Files(Box::new(files)), durable });
     };
-    let log = (log == LogBehind::Copied && has_log(&manifest))
-        .then(|| FilesSource::new(disk, manifest.clone(), hint, files, None))
-        .transpose()?;
+    let log = match log {
+        LogBehind::Copied => FilesSource::behind_picture(disk, &manifest, hint, files)?,
+        LogBehind::Left => None,
+    };
     let durable = log.as_ref().map_or(picture.epoch, FilesSource::durable);
     let copied = PictureSource::open(disk, &manifest, picture, log, hold)?;
     Ok(FoundSource { copied, durable })
@@ -195,22 +196,14 @@ fn look_at_backup(
             PictureSource::open(disk, &manifest, chosen.clone(), None, hold)?
         }
         Some(KeptState::Files(chosen)) => {
-            let chosen = match back {
-                Some(back) => chosen.back_to(back),
-                None => Some(chosen.clone()),
-            };
-            let changed = || DurabilityError::NotABackup {
-                folder,
-                detail: "a backup was made into it meanwhile: run it again".to_owned(),
-            };
-            let chosen = chosen.ok_or_else(changed)?;
+            let chosen = back.map_or_else(|| Some(chosen.clone()), |back| chosen.back_to(back));
+            let detail = "a backup was made into it meanwhile: run it again".to_owned();
+            let chosen = chosen.ok_or(DurabilityError::NotABackup { folder, detail })?;
             let (alone, hold) = (manifest.with_kept(&chosen), SourceHold::Locks { _locks: locks });
             let files = open_all(&**disk, &alone)?;
             match chosen.picture() {
                 Some(picture) => {
-                    let log = has_log(&alone)
-                        .then(|| FilesSource::new(disk, alone.clone(), None, files, None))
-                        .transpose()?;
+                    let log = FilesSource::behind_picture(disk, &alone, None, files)?;
                     PictureSource::open(disk, &alone, picture.clone(), log, hold)?
                 }
                 None => {
@@ -256,11 +249,6 @@ pub(super) fn states(disk: &Arc<dyn Disk>) -> Result<(Identity, Vec<KeptState>, 
     Ok((of, states.collect(), manifest.lives()))
 }
 
-/// True if a generation of this manifest has a log.
-fn has_log(manifest: &Manifest) -> bool {
-    manifest.generations.iter().any(|generation| generation.logs > 0)
-}
-
 impl FilesSource {
     /// Source of these files, which belong to a database with this manifest.
     fn new(
@@ -281,6 +269,17 @@ impl FilesSource {
         let mut source = Self { disk: Arc::clone(disk), manifest, files, hinted, _hold: hold };
         source.drop_covered()?;
         Ok(source)
+    }
+
+    /// Source of the log behind a picture; `None` for a database without a log.
+    fn behind_picture(
+        disk: &Arc<dyn Disk>,
+        manifest: &Manifest,
+        hint: Option<Hint>,
+        files: Vec<LeasedFile>,
+    ) -> Result<Option<Self>, DurabilityError> {
+        let has_log = manifest.generations.iter().any(|generation| generation.logs > 0);
+        has_log.then(|| Self::new(disk, manifest.clone(), hint, files, None)).transpose()
     }
 
     /// Durable epoch that the folder showed when the source was found. The source lacks no entry up to this epoch.

@@ -120,9 +120,12 @@ impl TargetFolder {
         Ok(Self { store, _leases: leases })
     }
 
-    /// Claims these folders for the target.
-    pub(super) fn claim(&mut self, wanted: &[Wanted<'_>]) -> Result<(), DurabilityError> {
-        let (locks, _) = claim(&mut self.store.keeper, wanted)?;
+    /// Claims folders for this many logs, and for this many checkpointers, if given.
+    fn claim(&mut self, logs: usize, checkpoints: Option<usize>) -> Result<(), DurabilityError> {
+        let checkpoints = checkpoints.map(|count| Wanted { count, links: &[], name: checkpoint_folder });
+        let mut wanted = vec![Wanted { count: logs, links: &[], name: log_folder }];
+        wanted.extend(checkpoints);
+        let (locks, _) = claim(&mut self.store.keeper, &wanted)?;
         self.store.locks.extend(locks);
         Ok(())
     }
@@ -136,10 +139,7 @@ impl TargetFolder {
             let last = there.iter().filter_map(|folder| number(folder)).max();
             wanted.max(last.map_or(0, |last| last as usize + 1))
         };
-        let logs = Wanted { count: all(logs, logger_of), links: &[], name: log_folder };
-        let checkpoints =
-            Wanted { count: all(checkpoints, checkpointer_of), links: &[], name: checkpoint_folder };
-        self.claim(&[logs, checkpoints])?;
+        self.claim_more(all(logs, logger_of), all(checkpoints, checkpointer_of))?;
         for folder in self.manifest().folders.keys().filter(|folder| *folder != MAIN) {
             let is_left = |file: &String| file.starts_with("log-") || file.starts_with("ckpt-");
             for file in self.disk().list(folder)?.iter().filter(|file| is_left(file)) {
@@ -153,14 +153,12 @@ impl TargetFolder {
     /// Claims more folders for logs and checkpointers in a target without a state.
     pub(crate) fn claim_more(&mut self, logs: usize, checkpoints: usize) -> Result<(), DurabilityError> {
         assert_eq!(self.manifest().state, Making::Creating, "I2: nothing in it counts");
-        let logs = Wanted { count: logs, links: &[], name: log_folder };
-        self.claim(&[logs, Wanted { count: checkpoints, links: &[], name: checkpoint_folder }])
+        self.claim(logs, Some(checkpoints))
     }
 
     /// Claims the folders of this many logs; other folders stay.
     pub(super) fn claim_logs(&mut self, logs: usize) -> Result<(), DurabilityError> {
-        let claimed = self.claim(&[Wanted { count: logs, links: &[], name: log_folder }]);
-        claimed.map_err(|error| target_error(self.disk(), error))
+        self.claim(logs, None).map_err(|error| target_error(self.disk(), error))
     }
 
     /// Claims folders in a backup, and keeps its states. Removes the files that no state has: killed runs left the
@@ -171,8 +169,7 @@ impl TargetFolder {
     /// manifest must not return.
     pub(super) fn claim_backup(&mut self, logs: usize, checkpoints: usize) -> Result<(), DurabilityError> {
         assert_eq!(self.manifest().state, Making::Created, "it has a state");
-        let logs = Wanted { count: logs, links: &[], name: log_folder };
-        self.claim(&[logs, Wanted { count: checkpoints, links: &[], name: checkpoint_folder }])?;
+        self.claim(logs, Some(checkpoints))?;
         self.remove_unnamed()
     }
 
