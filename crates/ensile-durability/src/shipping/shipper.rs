@@ -14,18 +14,14 @@
 //! Neighbours: `state_composition` decides which state the store has, `chain` installs manifests, and the log has the
 //! closed files.
 //!
-//! Files, low to high: `manifest_place` and `upload`; `state`; `chain_position` and `uploads`; `object_removal` and
-//! `publication`; `calls`; `shutdown`; `steps`.
+//! Files, low to high: `state`; `chain_position` and `uploads`; `object_removal` and `publication`; `calls`; `steps`.
 
 mod calls;
 mod chain_position;
-mod manifest_place;
 mod object_removal;
 mod publication;
-mod shutdown;
 mod state;
 mod steps;
-mod upload;
 mod uploads;
 
 pub use state::Shipper;

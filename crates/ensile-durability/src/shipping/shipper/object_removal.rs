@@ -12,12 +12,10 @@
 
 use std::collections::BTreeSet;
 
-use super::manifest_place::ManifestPlace;
-use super::state::{PAUSE, ShipWork, Shipper};
+use super::state::{ManifestPlace, PAUSE, ShipWork, Shipper};
 use crate::DurabilityError;
 use crate::files::manifest::Manifest;
 use crate::files::shared_manifest::{MANIFESTS, SharedFile, file_of, manifest_name, manifest_number};
-use crate::shipping::chain::unusable;
 use crate::shipping::state_composition::parts_of;
 
 /// Longest time, in nanoseconds, between two searches for objects that no manifest names.
@@ -35,7 +33,7 @@ impl Shipper {
             if work.place.is_none() || self.has_ended() {
                 return Ok(true);
             }
-            self.shared_store().remove(&object).map_err(|error| unusable(self.shared_store(), error))?;
+            self.shared_store().remove(&object).map_err(|error| self.unusable(error))?;
             work.unnamed.remove(&object);
             return Ok(true);
         }
@@ -55,7 +53,7 @@ impl Shipper {
         let Some(place @ ManifestPlace { number, newest: Some(newest), .. }) = &work.place else {
             return Ok(());
         };
-        let failed = |error| unusable(self.shared_store(), error);
+        let failed = |error| self.unusable(error);
         let mut named: BTreeSet<String> = newest.objects().chain(work.inventory.objects()).collect();
         named.insert(manifest_name(*number));
         let writers = place.writers(self.database);

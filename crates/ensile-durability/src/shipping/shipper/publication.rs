@@ -12,8 +12,7 @@ use std::collections::BTreeSet;
 
 use ensile_base::Epoch;
 
-use super::manifest_place::{OfferedManifest, ShipperFacts};
-use super::state::{ShipWork, Shipper};
+use super::state::{OfferedManifest, ShipWork, Shipper, ShipperFacts};
 use crate::DurabilityError;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::shipping_target::ShipsTo;
