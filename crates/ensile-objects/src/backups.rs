@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_disk::{Disk, RealDisk};
+use ensile_disk::Disk;
 pub use ensile_durability::{CopyOptions, CopyPhase, CopyProgress, CopyReport, WatchCopy};
 use ensile_durability::{
     CopySource, DurabilityError, EntryKind, HeldGuard, RestoreTarget, ask, check_copy, copy_target,
@@ -18,14 +18,11 @@ use ensile_durability::{
 };
 
 use crate::collection::Objects;
+use crate::collection::check::existing_disk;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::framing::ObjectFraming;
 use crate::runtime::OpenRuntime;
 use crate::{ApplicationLog, ObjectKey, Persistent};
-
-fn open_existing_disk(path: &Path) -> Result<Arc<dyn Disk>> {
-    Ok(Arc::new(RealDisk::open_existing(path).map_err(DurabilityError::from)?))
-}
 
 /// Backs the objects in the folder `source` up into the folder `target`. `target` is then an independent folder. A
 /// process may have `source` open. The backup has every change that is durable in the log at the start of the backup.
@@ -44,7 +41,7 @@ pub fn backup(
     watch: &mut WatchCopy<'_>,
 ) -> Result<CopyReport> {
     check_copy(options)?;
-    let source = open_existing_disk(source)?;
+    let source = existing_disk(source)?;
     expect_entries(&*source, EntryKind::Operations)?;
     let run = CopySource::backup(&source, options)?.begin(&copy_target(target, &*source)?)?;
     run.run(&ObjectFraming, &Clock::machine(), &|| Ok(()), watch)
@@ -89,7 +86,7 @@ fn restore_from_source(
     source: impl FnOnce(&Arc<dyn Disk>) -> Result<CopySource, DurabilityError>,
     watch: &mut WatchCopy<'_>,
 ) -> Result<CopyReport> {
-    let from = open_existing_disk(from)?;
+    let from = existing_disk(from)?;
     expect_entries(&*from, EntryKind::Operations)?;
     let source = source(&from)?;
     let target = RestoreTarget::open(target, &[&*from])?;
@@ -181,7 +178,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         options: CopyOptions,
         watch: &mut WatchCopy<'_>,
     ) -> Result<CopyReport> {
-        self.runtime().backup(target, options, watch)
+        self.runtime.backup(target, options, watch)
     }
 }
 
@@ -204,6 +201,6 @@ impl ApplicationLog {
         options: CopyOptions,
         watch: &mut WatchCopy<'_>,
     ) -> Result<CopyReport> {
-        self.runtime().backup(target, options, watch)
+        self.runtime.backup(target, options, watch)
     }
 }

@@ -134,7 +134,7 @@ pub struct ApplicationLog {
     pub(super) marks_lives: bool,
     /// True if every operation is replayed on a copy.
     is_checked: bool,
-    pub(super) runtime: Arc<OpenRuntime>,
+    pub(crate) runtime: Arc<OpenRuntime>,
 }
 
 /// Reason for the refusal of a mark.
@@ -353,13 +353,13 @@ impl ApplicationLog {
     /// [`ObjectsError::Storage`] if another machine has taken over, or at the timeout;
     /// shipping goes on after a timeout.
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
-        self.runtime().ship(timeout)
+        self.runtime.ship(timeout)
     }
 
     /// Stops shipping until the next open, without a wait. From another thread, the call ends the wait of a close for a
     /// shared store that does not answer. Without a shared store the call has no effect.
     pub fn cancel_shipping(&self) {
-        self.runtime().cancel_shipping();
+        self.runtime.cancel_shipping();
     }
 
     /// Takes every due step of the log, of checkpoints and of shipping, for an application opened
@@ -370,7 +370,7 @@ impl ApplicationLog {
     /// none. If the log has threads of its own, no step is due. In a call-back of objects the call takes no step, and
     /// on a thread with a guard of [`GuardedObjects`](crate::GuardedObjects) no step of a checkpoint.
     pub fn drive(&self) -> Option<Duration> {
-        self.runtime().drive()
+        self.runtime.drive()
     }
 
     /// First object, in the [debug mode](crate::ObjectsBuilder::open_application_checked), that differs from the
@@ -404,9 +404,5 @@ impl ApplicationLog {
     /// [`close_wait`](crate::ShippingConfig::close_wait), and all is durable in the folder.
     pub fn close(&self) -> Result<()> {
         self.runtime.close()
-    }
-
-    pub(crate) fn runtime(&self) -> &OpenRuntime {
-        &self.runtime
     }
 }

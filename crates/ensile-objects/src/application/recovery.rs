@@ -26,6 +26,7 @@ use crate::apply_time::AppliedTime;
 use crate::chunks::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody, ObjectLife, check_version};
+use crate::framing::judge_each;
 use crate::runtime::ObjectState;
 use crate::runtime::watchdog::CallBackWatch;
 
@@ -54,10 +55,7 @@ impl<A: Application> Recoverable for ApplicationState<A> {
     }
 
     fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        for (at, entry) in entries.iter().enumerate() {
-            self.load_entry(entry).map_err(|why| Refused { entry: at, detail: why.into() })?;
-        }
-        Ok(())
+        judge_each(entries, |entry| self.load_entry(entry))
     }
 
     fn advance_watermark(&self, epoch: Epoch) {

@@ -54,15 +54,11 @@ impl FolderCheck {
     /// first time and is not now is the program's fault.
     pub(crate) fn note_second(&mut self, twice: &Examination) {
         if self.examination.is_whole() && !twice.is_whole() {
-            let what = twice.damage.first().map_or_else(
-                || "read again, it is refused".into(),
-                |damage| format!("read again, it is refused: {}", damage.detail).into(),
-            );
-            let place = twice
-                .damage
-                .first()
+            let damage = twice.damage.first();
+            let place = damage
                 .map_or_else(String::new, |damage| format!("of {} at byte {}", damage.file, damage.offset));
-            self.difference = Some((place, what));
+            let why = damage.map_or_else(String::new, |damage| format!(": {}", damage.detail));
+            self.difference = Some((place, format!("read again, it is refused{why}").into()));
         }
     }
 
@@ -82,8 +78,13 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if the folder is in use, is a database's or no
     /// folder of ours, is unreadable, or has keys, objects or operations of another type.
     pub fn check(folder: impl AsRef<Path>) -> Result<FolderCheck> {
-        check_on::<K, T>(&(Arc::new(RealDisk::open_existing(folder)?) as Arc<dyn Disk>))
+        check_on::<K, T>(&existing_disk(folder)?)
     }
+}
+
+/// Disk of a folder that exists.
+pub(crate) fn existing_disk(folder: impl AsRef<Path>) -> Result<Arc<dyn Disk>> {
+    Ok(Arc::new(RealDisk::open_existing(folder)?))
 }
 
 fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Result<FolderCheck> {

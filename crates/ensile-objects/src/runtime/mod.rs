@@ -9,8 +9,6 @@
 //! `entry`.
 
 // A file uses only files above it.
-mod driver_locks;
-mod stop_signal;
 pub(crate) mod watchdog;
 mod worker;
 

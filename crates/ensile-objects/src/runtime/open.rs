@@ -18,10 +18,8 @@ use ensile_durability::{
 use ensile_epoch::{EpochConfig, Epochs};
 
 use super::close::OpenRuntime;
-use super::driver_locks::DriverLocks;
 use super::object_state::ObjectState;
-use super::open_folder::{EntryMarks, Runtime, RuntimeMode};
-use super::stop_signal::HeartbeatStop;
+use super::open_folder::{DriverLocks, EntryMarks, HeartbeatStop, Runtime, RuntimeMode};
 use super::threads::share;
 use super::worker::LogWorkers;
 use crate::error::ObjectsResult as Result;

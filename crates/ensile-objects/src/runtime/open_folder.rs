@@ -6,17 +6,15 @@ use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
+use ensile_base::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
 use ensile_disk::Process;
 use ensile_durability::{
     CheckpointConfig, Checkpoints, DurabilityError, Log, OutermostUserCode, RecoveryReport, Shipper, UserCode,
 };
 use ensile_epoch::Epochs;
 
-use super::driver_locks::DriverLocks;
 use super::object_state::ObjectState;
 use super::stats::ObjectsStats;
-use super::stop_signal::HeartbeatStop;
 use super::watchdog::WaitingCallBack;
 use super::worker::LogWorkers;
 use crate::apply_time::AppliedTime;
@@ -42,6 +40,36 @@ pub(super) struct EntryMarks {
     pub(super) closed: AtomicBool,
     /// True once no entry may be logged at once: the objects are closed, or one of the objects is poisoned.
     pub(super) detour: AtomicBool,
+}
+
+/// Tells the heartbeat to stop, before the heartbeat's interval has passed.
+#[derive(Debug, Default)]
+pub(super) struct HeartbeatStop {
+    stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl HeartbeatStop {
+    pub(super) fn stop(&self) {
+        *self.stopped.lock() = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for the word or for `timeout`. True if the heartbeat is to stop. If the wait ends early, a tick comes
+    /// early.
+    pub(super) fn wait(&self, timeout: Duration) -> bool {
+        let stopped = self.stopped.lock();
+        *stopped || *self.changed.wait_timeout(stopped, timeout)
+    }
+}
+
+/// Locks of the threads that drive a runtime.
+#[derive(Debug, Default)]
+pub(super) struct DriverLocks {
+    /// Lock of the thread that drives the log, with the time of the last heartbeat in nanoseconds.
+    pub(super) beat_nanos: Mutex<Option<u64>>,
+    /// Lock of the thread that drives checkpoints and shipping.
+    pub(super) checkpoints: Mutex<()>,
 }
 
 pub(crate) struct Runtime {

@@ -7,26 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_durability::{CheckpointConfig, DurabilityError, LogConfig, Shipping, ShippingConfig};
+use ensile_durability::{CheckpointConfig, LogConfig, Shipping, ShippingConfig};
 
 use super::policy::CheckpointPolicy;
 use crate::application::{Application, ApplicationLog};
 use crate::collection::Objects;
 use crate::collection::persistent::{ObjectKey, Persistent, stated_types};
-use crate::error::ObjectsResult as Result;
+use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::runtime::{KeyCheck, ObjectsSettings};
-
-/// Reason why an application that keeps its own objects is not opened with the debug mode.
-const CHECKS_COLLECTIONS: &str = "`check_operations` is for collections: open the application by `open_application_checked`, with \
-     a fresh one that becomes the copy";
-
-/// Reason why a collection is not opened with a setting of applications.
-const OF_APPLICATIONS: &str = "`mark_lives` and `open_poisoned` are for an application that keeps its own objects: a collection knows \
-     which objects exist, and poisons an object whose operation panics";
-
-/// Reason why an application that keeps its own objects is not opened with a check of keys.
-const KEYS_OF_COLLECTIONS: &str =
-    "`accept_keys` is for collections: refuse an object that is not the application's in its call-backs";
 
 /// Moment at which a result is released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -436,7 +424,9 @@ impl ObjectsBuilder {
     /// which are for applications.
     pub fn open<K: ObjectKey, T: Persistent>(mut self) -> Result<Objects<K, T>> {
         if self.settings.marks_lives || self.settings.opens_poisoned {
-            return Err(DurabilityError::Config(OF_APPLICATIONS.into()).into());
+            let why = "`mark_lives` and `open_poisoned` are for an application that keeps its own objects: a collection \
+                       knows which objects exist, and poisons an object whose operation panics";
+            return Err(ObjectsError::Misuse(why.into()));
         }
         self.settings.log.types = stated_types::<K, T>();
         Objects::open(self.settings, self.is_checked)
@@ -482,10 +472,13 @@ impl ObjectsBuilder {
     /// Settings, or an error if a setting is for collections alone.
     fn for_application(self) -> Result<ObjectsSettings> {
         if self.is_checked {
-            return Err(DurabilityError::Config(CHECKS_COLLECTIONS.into()).into());
+            let why = "`check_operations` is for collections: open the application by `open_application_checked`, with a \
+                       fresh one that becomes the copy";
+            return Err(ObjectsError::Misuse(why.into()));
         }
         if self.settings.accepts.is_some() {
-            return Err(DurabilityError::Config(KEYS_OF_COLLECTIONS.into()).into());
+            let why = "`accept_keys` is for collections: refuse an object that is not the application's in its call-backs";
+            return Err(ObjectsError::Misuse(why.into()));
         }
         Ok(self.settings)
     }

@@ -82,7 +82,7 @@ impl ApplicationLog {
     /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) for settings that cannot work, such as a recovery time
     /// below the time of loading alone.
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
-        register(self.runtime(), policy)
+        register(&self.runtime, policy)
     }
 }
 
@@ -93,7 +93,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) for settings that cannot work, such as a recovery time
     /// below the time of loading alone.
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
-        register(self.runtime(), policy)
+        register(&self.runtime, policy)
     }
 }
 

@@ -85,14 +85,16 @@ impl TracedInput<'_> {
         Ok(value)
     }
 
-    /// Enters the struct with this identity. `visit` gets the trace, the place of the formats, and the way.
+    /// Enters the struct with this name and these parts. `visit` gets the trace, the place of the formats, and the way.
     fn in_struct<V>(
         self,
-        identity: TypeIdentity,
+        name: &'static str,
+        parts: PartNames,
         visit: impl FnOnce(&mut Trace, &mut Vec<ValueFormat>, bool) -> TracedResult<V>,
     ) -> TracedResult<V> {
         let Self { trace, found, is_filling } = self;
         trace.count_call()?;
+        let identity = TypeIdentity { rust_name: type_name::<V>(), name, parts };
         let number = trace.number_of(identity, None);
         debug_assert!(
             !matches!(trace.types[number].format, NamedFormat::Enum(_)),
@@ -228,13 +230,11 @@ impl<'de, 't> EnumAccess<'de> for TracedVariant<'t> {
 
     fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> TracedResult<(S::Value, Self)> {
         let index: U32Deserializer<InputRefused> = (self.place.variant as u32).into_deserializer();
-        match seed.deserialize(index) {
-            Ok(variant) => Ok((variant, self)),
-            Err(_) => {
-                *self.found = VariantFormat::Refused;
-                Err(self.trace.fail(PassFailure::VariantRefused))
-            }
-        }
+        let Ok(variant) = seed.deserialize(index) else {
+            *self.found = VariantFormat::Refused;
+            return Err(self.trace.fail(PassFailure::VariantRefused));
+        };
+        Ok((variant, self))
     }
 }
 
@@ -402,10 +402,8 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         self.in_unnamed(|trace, is_filling| {
             let mut entry = TracedEntry { trace, key: None, value: None, has_key: false, is_filling };
             let value = visitor.visit_map(&mut entry)?;
-            Ok((
-                value,
-                ValueFormat::Map(Box::new((format_or_nothing(entry.key), format_or_nothing(entry.value)))),
-            ))
+            let formats = (format_or_nothing(entry.key), format_or_nothing(entry.value));
+            Ok((value, ValueFormat::Map(Box::new(formats))))
         })
     }
 
@@ -414,8 +412,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         name: &'static str,
         visitor: V,
     ) -> TracedResult<V::Value> {
-        let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts: PartNames::None };
-        self.in_struct(identity, |_, _, _| visitor.visit_unit())
+        self.in_struct(name, PartNames::None, |_, _, _| visitor.visit_unit())
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -423,9 +420,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         name: &'static str,
         visitor: V,
     ) -> TracedResult<V::Value> {
-        let parts = PartNames::Numbered(1);
-        let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts };
-        self.in_struct(identity, |trace, parts, is_filling| {
+        self.in_struct(name, PartNames::Numbered(1), |trace, parts, is_filling| {
             let mut found = None;
             let value = visitor.visit_newtype_struct(TracedInput { trace, found: &mut found, is_filling })?;
             parts.push(format_or_nothing(found));
@@ -439,9 +434,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         left: usize,
         visitor: V,
     ) -> TracedResult<V::Value> {
-        let parts = PartNames::Numbered(left);
-        let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts };
-        self.in_struct(identity, |trace, parts, is_filling| {
+        self.in_struct(name, PartNames::Numbered(left), |trace, parts, is_filling| {
             visitor.visit_seq(TracedParts { trace, parts, left, is_filling })
         })
     }
@@ -452,9 +445,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> TracedResult<V::Value> {
-        let parts = PartNames::Fields(fields);
-        let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts };
-        self.in_struct(identity, |trace, parts, is_filling| {
+        self.in_struct(name, PartNames::Fields(fields), |trace, parts, is_filling| {
             visitor.visit_seq(TracedParts { trace, parts, left: fields.len(), is_filling })
         })
     }
