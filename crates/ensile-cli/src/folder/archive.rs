@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::copy_progress::with_progress;
 use super::figures::{MEGABYTE, format_bytes, format_epoch_range};
-use super::json::damage_json;
+use super::json::{damage_json, list_of};
 use super::output::{CommandEnd, DAMAGED, not_made, show, show_json, unless_failed};
 
 /// `ensile restore-archive`.
@@ -138,8 +138,7 @@ fn archive_json(found: &ArchiveFacts) -> Value {
     let range = |of: &EpochSpan| json!([of.after.number(), of.to.number()]);
     json!({
         "database": found.database, "from": found.from.number(),
-        "generations": found.generations.iter().map(generation).collect::<Vec<_>>(),
-        "ranges": found.ranges.iter().map(range).collect::<Vec<_>>(),
+        "generations": list_of(&found.generations, generation), "ranges": list_of(&found.ranges, range),
         "unfinished": found.unfinished, "damage": damage_json(&found.damage),
     })
 }
