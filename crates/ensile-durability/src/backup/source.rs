@@ -1,14 +1,10 @@
 //! Source of a copy: a picture, with or without the log behind the picture, or the files of a database. A lease or
-//! locks keep the source's files in place during the copy.
+//! locks keep the source's files in place during the copy (N16).
 //!
 //! Invariants:
-//! - N16: a database is leased, and a backup is locked. No file of the source is removed during a read, up to the time
-//!   limit of leases.
 //! - N22: the manifest that a copy reads is on the source's medium, and so are the logs after their sync. A process
 //!   that died before its own syncs may have left both in the system's cache alone.
-//! - The source of a restore is a backup.
-//! - A5: a state that is taken back to an earlier epoch has no generation behind the epoch, and no file of a later
-//!   generation.
+//! - A5: a state that is taken back to an earlier epoch has no generation, and no file, behind the epoch.
 //!
 //! Neighbours: [`super::pages`] and [`super::files`] copy; the store has leases and locks.
 
@@ -20,10 +16,8 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use crate::DurabilityError;
-use crate::entry_type::EntryType;
 use crate::error::unless_missing;
 use crate::files::hint::Hint;
-use crate::files::manifest::application::ApplicationName;
 use crate::files::manifest::backup_states::KeptState;
 use crate::files::manifest::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
 use crate::files::manifest::lineage::Lineage;
@@ -99,16 +93,9 @@ pub(super) enum Found {
 #[derive(Debug)]
 pub(super) struct PictureSource {
     pub(super) disk: Arc<dyn Disk>,
-    /// Identity of the database in the source's folder.
-    pub(super) database: Identity,
+    pub(super) manifest: Manifest,
     /// Generations that the database has had.
     pub(super) lives: Lineage,
-    /// Upper bound of shown epochs: no epoch at or above `reserved` was ever shown.
-    pub(super) reserved: Epoch,
-    /// Name of the application (I5).
-    pub(super) application: Option<ApplicationName>,
-    /// Types of the entries (I6).
-    pub(super) types: Vec<EntryType>,
     pub(super) entries: EntryKind,
     pub(super) picture: PictureCheckpoint,
     pub(super) reader: PictureReader,
@@ -434,7 +421,7 @@ impl PictureSource {
 
     /// The database in the source's folder.
     pub(super) fn history(&self) -> DatabaseHistory<'_> {
-        DatabaseHistory { identity: self.database, lives: &self.lives }
+        DatabaseHistory { identity: self.manifest.identity, lives: &self.lives }
     }
 
     /// Reads the root and the directory of the picture. `log` is the log behind the picture, if it is copied too.
@@ -450,11 +437,8 @@ impl PictureSource {
         assert!(picture.is_whole(), "a manifest that is read is whole");
         Ok(Found::Picture(Box::new(Self {
             disk: Arc::clone(disk),
-            database: manifest.identity,
             lives: manifest.lives(),
-            reserved: manifest.reserved,
-            application: manifest.application.clone(),
-            types: manifest.types.clone(),
+            manifest: manifest.clone(),
             entries: reader.entry_kind().expect("its root is in a file"),
             picture,
             reader,

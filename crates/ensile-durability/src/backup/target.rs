@@ -1,17 +1,12 @@
 //! Target folder of a copy: its present pictures and files, and the manifest that makes the copy count.
 //!
 //! Invariants:
-//! - I1: the target is an empty folder, or a backup of the same database that was never opened. A copy changes no
-//!   folder of another kind.
-//! - N23: the source database has had the generation of the target's newest state, and the generation did not end
-//!   before the state.
-//! - N12: a unit of the page file is free only if no picture of the manifest reaches the unit. No file of a state is
-//!   removed.
-//! - N16: no process reads the target under a lease during the copy.
-//! - N24: until a first copy counts, the manifest names the copy in progress.
+//! - I1: a copy changes no folder but an empty one, or a backup of the same database that was never opened.
+//! - N23: the source has had the generation of the target's newest state, and it ended no earlier than the state.
+//! - N12: no unit of a page file that a picture of the manifest reaches is free, and no file of a state is removed.
+//! - N16, N24: no process leases the target during the copy. Until a first copy counts, the manifest names the copy.
 //!
-//! Neighbours: [`super::pages`] writes into the page file, [`super::files`] into the folders; the store has locks,
-//! marks and the manifest.
+//! Neighbours: [`super::pages`] and [`super::files`] write; the store has locks, marks and the manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -315,12 +310,12 @@ impl Target {
         source: &PictureSource,
         purpose: Purpose,
     ) -> Manifest {
-        let (of, entries) = (source.database, source.entries);
+        let (of, entries) = (&source.manifest, source.entries);
         let before = self.folder.manifest();
         // N23: a restored database takes the picture's generation number for a generation of its own. The lineage ends
         // before the number.
         let (made_from, last) = match purpose {
-            Purpose::Backup { .. } => (MadeFrom::Backup { of }, picture.generation),
+            Purpose::Backup { .. } => (MadeFrom::Backup { of: of.identity }, picture.generation),
             Purpose::Restore { .. } => {
                 (MadeFrom::Restored { epoch: picture.epoch }, picture.generation.saturating_sub(1))
             }
@@ -337,17 +332,17 @@ impl Target {
             spans: Vec::new(),
         };
         Manifest {
-            parent: before.parent.or(Some(of)),
+            parent: before.parent.or(Some(of.identity)),
             state: Making::Created,
-            reserved: before.reserved.max(source.reserved),
+            reserved: before.reserved.max(of.reserved),
             lineage: source.lives.clone().truncate_at(last, picture.epoch),
             made_from: Some(made_from),
             checkpoint: Some(InstalledCheckpoint::Picture(picture)),
             kept,
             generations: vec![generation],
             unfinished: None,
-            application: source.application.clone(),
-            types: source.types.clone(),
+            application: of.application.clone(),
+            types: of.types.clone(),
             ..before.clone()
         }
     }
