@@ -1,13 +1,8 @@
 //! A shared store in a folder on several machines.
 //!
-//! An object is written beside its name, as `..new`, synced, and renamed. A conditional creation adds the name as a
-//! hard link; the link fails if the name is taken. File systems, including NFS, do the link for a single caller only,
-//! and show the object as a whole.
-//!
-//! Invariants:
-//! - H2: only a single caller of several creates a name.
-//! - H1: a listed object was synced before the object got its name, and the name before the upload ended.
-//! - A random number is part of an unfinished file's name, so every writer has a name of its own.
+//! An object is written beside its name, as `..new` with a random number, synced, and renamed (H1). A conditional
+//! creation adds the name as a hard link; the link fails if the name is taken. File systems, including NFS, do the link
+//! for a single caller only (H2), and show the object as a whole.
 //!
 //! Neighbours: a [`Disk`], real or simulated; [`super::shared_store`] states the promises.
 

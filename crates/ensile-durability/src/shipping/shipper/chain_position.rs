@@ -1,15 +1,11 @@
-//! Place of a shipper in the chain of manifests. Finds the place, and ends the shipping after a take-over by another
-//! machine.
+//! Place of a shipper in the chain of manifests: found, and lost for good to another machine.
 //!
 //! Invariants:
-//! - H6: a manifest of another term ends the shipping for good. The shipper looks for such a manifest also while an own
-//!   manifest waits for an answer.
+//! - H6: the shipper looks for a manifest of another term also while an own manifest waits for an answer.
 //! - H2: a listing without the own manifest says nothing about larger manifests.
 //! - H1: objects of an earlier life are listed and made durable before a manifest relies on them.
-//! - A manifest of this database with another history is an error.
 //!
-//! Neighbours: [`super::steps`] calls this module. `chain` reads manifests; `files::manifest::lineage` compares
-//! histories.
+//! Neighbours: [`super::steps`] calls. `chain` reads manifests; `files::manifest::lineage` compares histories.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

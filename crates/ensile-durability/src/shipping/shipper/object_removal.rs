@@ -1,11 +1,10 @@
-//! Removal from the shared store: unnamed objects, and remains of unfinished uploads.
+//! Removal from the shared store: unnamed objects, and remains of unfinished uploads (H4).
 //!
 //! Invariants:
-//! - H4: an object is removed after no manifest of this shipper has named the object for the grace. Only objects of
-//!   this database or of its predecessors in take-overs are removed. Only manifests before the shipper's own manifest
-//!   are removed.
-//! - H4: remains of an upload or a creation are removed in the same way; remains of a creation regardless of the owner.
-//!   A creation that runs for the grace fails, and names nothing.
+//! - Only objects of this database or of its predecessors in take-overs, and only manifests before the own, are
+//!   removed.
+//! - Remains of a creation are removed regardless of the owner: a creation that runs for the grace fails, and names
+//!   nothing.
 //! - Objects that this database will name soon stay, because an earlier life may have put the objects.
 //!
 //! Neighbours: [`super::steps`] calls this module whenever the clock shows that work is due.

@@ -3,7 +3,6 @@
 //! Invariants:
 //! - H1: an upload has ended, and is durable in the store, before the inventory has its file.
 //! - An object from an earlier life is compared with the file, byte by byte.
-//! - A failed object is put again from its beginning; earlier objects of its file stay.
 //!
 //! Neighbours: [`super::steps`] begins and continues an upload; `shared_store` has the trait of the store.
 
