@@ -127,21 +127,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// bytes. [`folder::restore`](crate::folder::restore) makes a new folder from the backup.
     ///
     /// ```
-    /// # use ensile_objects::{CodecResult, Objects, ObjectsBuilder, ObjectsError, Persistent, folder};
-    /// # struct Price(u64);
-    /// # impl Persistent for Price {
-    /// #     type Operation = u64;
-    /// #     type Output = ();
-    /// #     const VERSION: u16 = 1;
-    /// #     const OPERATION_VERSION: u16 = 1;
-    /// #     fn apply(price: &mut Option<Self>, to: &u64) { *price = Some(Price(*to)) }
-    /// #     fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.0.to_le_bytes()) }
-    /// #     fn decode(_: u16, bytes: &[u8]) -> CodecResult<Self> { Self::decode_operation(1, bytes).map(Self) }
-    /// #     fn encode_operation(to: &u64, out: &mut Vec<u8>) { out.extend_from_slice(&to.to_le_bytes()) }
-    /// #     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
-    /// #         bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
-    /// #     }
-    /// # }
+    /// # use ensile_objects::{Objects, ObjectsBuilder, ObjectsError, folder};
+    #[doc = include_str!("price.txt")]
     /// # fn main() -> Result<(), ObjectsError> {
     /// # let root = std::env::temp_dir().join(format!("ensile-objects-backup-doc-{}", std::process::id()));
     /// # std::fs::create_dir_all(&root).expect("a folder");

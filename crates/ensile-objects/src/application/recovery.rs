@@ -1,11 +1,8 @@
 //! Recovery of an application's objects, by its call-backs.
 //!
 //! Invariants:
-//! - O4: an object's operations are replayed in the order of TIDs, without the operations that its loaded bytes
-//!   include.
-//! - O10: an operation that is marked as a change or a removal is not replayed on a missing object. Each object is in
-//!   one lane, and operations leave a lane in the order of TIDs under the lane's lock, so a mark is judged after every
-//!   earlier mark of its object. A change that is passed over without a removal after it fails the open.
+//! - O4, O10: each object is in one lane, and operations leave a lane in the order of TIDs under the lane's lock, so a
+//!   mark is judged after every earlier mark of its object.
 //! - A call-back that fails or panics fails the open, and the error names the object and the entry; or the call-back
 //!   poisons its object, if the application has asked for that (O6).
 //! - Versions are judged when an entry is read, before a call-back gets the entry.

@@ -1,10 +1,9 @@
-//! Recovery of a collection: objects are loaded, then the later operations are applied again.
+//! Recovery of a collection: objects are loaded, then the later operations are applied again, in the order of TIDs
+//! (O4).
 //!
 //! Invariants:
-//! - O4: an object's operations are applied in the order of TIDs, without the operations that its loaded state
-//!   includes.
-//! - O6: an operation that panics poisons its object, here as at first; a whole value or a removal ends the poison.
-//! - O8: codecs and operations call no handle, here as at first.
+//! - O6, O8: as at first, an operation that panics poisons its object, a whole value or a removal ends the poison, and
+//!   codecs and operations call no handle.
 //! - Versions and bytes are judged when an entry is read, before anything is served.
 //!
 //! Neighbours: the durability crate calls from several threads; `shards` has the objects, `crate::replay` the waiting

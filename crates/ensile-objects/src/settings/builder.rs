@@ -89,21 +89,8 @@ impl ObjectsBuilder {
     /// name` change the name. Inspection and repair of a folder need no name.
     ///
     /// ```
-    /// # use ensile_objects::{CodecResult, ErrorKind, Objects, ObjectsBuilder, ObjectsError, Persistent};
-    /// # struct Price(u64);
-    /// # impl Persistent for Price {
-    /// #     type Operation = u64;
-    /// #     type Output = ();
-    /// #     const VERSION: u16 = 1;
-    /// #     const OPERATION_VERSION: u16 = 1;
-    /// #     fn apply(price: &mut Option<Self>, to: &u64) { *price = Some(Price(*to)) }
-    /// #     fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.0.to_le_bytes()) }
-    /// #     fn decode(_: u16, bytes: &[u8]) -> CodecResult<Self> { Self::decode_operation(1, bytes).map(Self) }
-    /// #     fn encode_operation(to: &u64, out: &mut Vec<u8>) { out.extend_from_slice(&to.to_le_bytes()) }
-    /// #     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
-    /// #         bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
-    /// #     }
-    /// # }
+    /// # use ensile_objects::{ErrorKind, Objects, ObjectsBuilder, ObjectsError};
+    #[doc = include_str!("../price.txt")]
     /// # fn main() -> Result<(), ObjectsError> {
     /// # let folder = std::env::temp_dir().join(format!("ensile-name-doc-{}", std::process::id()));
     /// let of = |name: &str| ObjectsBuilder::new(&folder).application_name(name);
@@ -305,21 +292,8 @@ impl ObjectsBuilder {
     /// within an operation. Without threads, the niceness has no effect.
     ///
     /// ```
-    /// # use ensile_objects::{CodecResult, Objects, ObjectsBuilder, ObjectsError, Persistent};
-    /// # struct Price(u64);
-    /// # impl Persistent for Price {
-    /// #     type Operation = u64;
-    /// #     type Output = ();
-    /// #     const VERSION: u16 = 1;
-    /// #     const OPERATION_VERSION: u16 = 1;
-    /// #     fn apply(price: &mut Option<Self>, to: &u64) { *price = Some(Price(*to)) }
-    /// #     fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.0.to_le_bytes()) }
-    /// #     fn decode(_: u16, bytes: &[u8]) -> CodecResult<Self> { Self::decode_operation(1, bytes).map(Self) }
-    /// #     fn encode_operation(to: &u64, out: &mut Vec<u8>) { out.extend_from_slice(&to.to_le_bytes()) }
-    /// #     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
-    /// #         bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
-    /// #     }
-    /// # }
+    /// # use ensile_objects::{Objects, ObjectsBuilder, ObjectsError};
+    #[doc = include_str!("../price.txt")]
     /// # fn main() -> Result<(), ObjectsError> {
     /// # let folder = std::env::temp_dir().join(format!("ensile-driven-doc-{}", std::process::id()));
     /// let prices: Objects<u64, Price> = ObjectsBuilder::new(&folder).without_threads().open()?;
