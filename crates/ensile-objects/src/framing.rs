@@ -27,7 +27,7 @@ impl Recoverable for ObjectFraming {
 /// Judges the entries one by one. The first fault refuses the entries.
 pub(crate) fn judge_each<'e>(
     entries: &'e [Entry<'e>],
-    judge: impl Fn(&'e Entry<'e>) -> Result<(), Box<str>>,
+    mut judge: impl FnMut(&'e Entry<'e>) -> Result<(), Box<str>>,
 ) -> Result<(), Refused> {
     let mut numbered = entries.iter().enumerate();
     numbered.try_for_each(|(at, entry)| judge(entry).map_err(|why| Refused { entry: at, detail: why.into() }))

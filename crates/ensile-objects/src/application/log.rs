@@ -155,15 +155,12 @@ impl ApplicationLog {
     /// to 31 bytes more, and an object with passed over changes up to 31 bytes until its removal.
     pub const OPEN_BYTES_EACH: usize = object_tids::BYTES_EACH;
 
-    pub(crate) fn open<A: Application>(settings: ObjectsSettings, application: Arc<A>) -> Result<Self> {
-        Ok(Self::open_state(settings, application, false)?.0)
-    }
-
-    fn open_state<A: Application>(
+    /// Opens the log of an application; in the debug mode, if a fresh application is given.
+    pub(crate) fn open<A: Application>(
         settings: ObjectsSettings,
         application: Arc<A>,
-        is_checked: bool,
-    ) -> Result<(Self, Arc<ApplicationState<A>>)> {
+        fresh: Option<A>,
+    ) -> Result<Self> {
         let mut state = ApplicationState::new(application, &settings.clock);
         state.replayed.opens_poisoned = settings.opens_poisoned;
         state.replayed.judges_marks = settings.marks_lives;
@@ -175,20 +172,12 @@ impl ApplicationLog {
         }
         assert!(state.replayed.waiting.is_empty(), "L8: the open applies all operations");
         assert_eq!(runtime.is_detour_taken(), state.called.poisoned.count() > 0, "O6");
-        let slots = Arc::clone(&state) as _;
-        Ok((Self { version: state.called.version, slots, marks_lives, is_checked, runtime }, state))
-    }
-
-    /// As [`open`](Self::open), in the debug mode.
-    pub(crate) fn open_checked<A: Application>(
-        settings: ObjectsSettings,
-        application: Arc<A>,
-        fresh: A,
-    ) -> Result<Self> {
-        let (log, state) = Self::open_state(settings, application, true)?;
-        let copy = CheckedCopy::from_original(&state.called, fresh)?;
-        assert!(state.copy.set(Box::new(copy)).is_ok(), "it is set once");
-        Ok(log)
+        let is_checked = fresh.is_some();
+        if let Some(fresh) = fresh {
+            let copy = CheckedCopy::from_original(&state.called, fresh)?;
+            assert!(state.copy.set(Box::new(copy)).is_ok(), "it is set once");
+        }
+        Ok(Self { version: state.called.version, slots: state, marks_lives, is_checked, runtime })
     }
 
     /// Logs an operation on an object, with the list of parameters. The caller holds the object's guard, and changes

@@ -34,18 +34,18 @@ impl<A: Application> Recoverable for ApplicationState<A> {
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         let mut unmarked: Option<Epoch> = None;
-        for (at, entry) in entries.iter().enumerate() {
-            let call = decode_call(entry.body, self.called.version);
-            let Some((object, life)) = call.map_err(|why| Refused { entry: at, detail: why.into() })? else {
+        judge_each(entries, |entry| {
+            let Some((object, life)) = decode_call(entry.body, self.called.version)? else {
                 let (found, by) = ("a collection's objects", "open");
                 self.replayed.failure.lock().get_or_insert(ObjectsError::other_objects(found, by));
-                continue;
+                return Ok(());
             };
             if life.is_none() {
                 unmarked = Some(unmarked.map_or(entry.tid.epoch(), |first| first.min(entry.tid.epoch())));
             }
             self.replayed.waiting.keep(object, entry.tid, (object, entry.body.into()));
-        }
+            Ok(())
+        })?;
         // The epochs of these entries have not passed yet, so no thread asks before.
         unmarked.into_iter().for_each(|epoch| self.replayed.loaded.note_unmarked(epoch));
         Ok(())

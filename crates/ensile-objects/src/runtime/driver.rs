@@ -10,7 +10,7 @@
 //! One thread at a time drives the log, and one thread drives checkpoints and shipping. A waker can drive the log
 //! without a lock. User code drives nothing, and a thread with a guard no checkpoint (O8).
 //!
-//! Neighbours: `steps` has the steps, and `threads` takes them on its own threads; `worker` waits for log space.
+//! Neighbours: `open_folder` has the steps, and `threads` takes them on its own threads; `worker` waits for log space.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

@@ -62,13 +62,6 @@ pub(crate) struct ObjectsSettings {
 }
 
 impl ObjectsSettings {
-    pub(crate) fn disk(&self) -> Result<StdArc<dyn Disk>> {
-        match &self.disk {
-            Some(disk) => Ok(StdArc::clone(disk)),
-            None => Ok(StdArc::new(RealDisk::open(&self.folder)?)),
-        }
-    }
-
     /// Recovers the folder into this state, and goes on from there.
     pub(crate) fn open(self, state: StdArc<dyn ObjectState>) -> Result<OpenRuntime> {
         assert_eq!(self.checkpoints.strategy, Strategy::Fuzzy, "pictures are not made of objects");
@@ -79,7 +72,10 @@ impl ObjectsSettings {
         }
         // Checked before a folder is made.
         self.log_config()?.check()?;
-        let disk = self.disk()?;
+        let disk: StdArc<dyn Disk> = match &self.disk {
+            Some(disk) => StdArc::clone(disk),
+            None => StdArc::new(RealDisk::open(&self.folder)?),
+        };
         // Checked before folders are made in it. The contents are checked once more under the locks.
         expect_entries(&*disk, EntryKind::Operations)?;
         let process = disk.process();

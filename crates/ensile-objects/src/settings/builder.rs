@@ -417,7 +417,7 @@ impl ObjectsBuilder {
     /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) also with [`check_operations`](Self::check_operations) or
     /// [`accept_keys`](Self::accept_keys), which are for collections. Nothing was changed then.
     pub fn open_application<A: Application>(self, application: Arc<A>) -> Result<ApplicationLog> {
-        ApplicationLog::open(self.for_application()?, application)
+        ApplicationLog::open(self.for_application()?, application, None)
     }
 
     /// As [`open_application`](Self::open_application), in a debug mode for tests: `fresh` is a second application, as
@@ -440,7 +440,7 @@ impl ObjectsBuilder {
         application: Arc<A>,
         fresh: A,
     ) -> Result<ApplicationLog> {
-        ApplicationLog::open_checked(self.for_application()?, application, fresh)
+        ApplicationLog::open(self.for_application()?, application, Some(fresh))
     }
 
     /// Settings, or an error if a setting is for collections alone.

@@ -10,7 +10,6 @@ use crate::application::ApplicationLog;
 use crate::collection::Objects;
 use crate::collection::persistent::{ObjectKey, Persistent};
 use crate::error::ObjectsResult as Result;
-use crate::runtime::OpenRuntime;
 
 /// Triggers of checkpoints (SLACH §4). A trigger that is `None` begins no checkpoint. The policy may change while the
 /// objects are open.
@@ -82,7 +81,7 @@ impl ApplicationLog {
     /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) for settings that cannot work, such as a recovery time
     /// below the time of loading alone.
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
-        register(&self.runtime, policy)
+        self.runtime.reschedule(|config| policy.apply(config))
     }
 }
 
@@ -93,10 +92,6 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) for settings that cannot work, such as a recovery time
     /// below the time of loading alone.
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
-        register(&self.runtime, policy)
+        self.runtime.reschedule(|config| policy.apply(config))
     }
-}
-
-fn register(runtime: &OpenRuntime, policy: &CheckpointPolicy) -> Result<()> {
-    runtime.reschedule(|config| policy.apply(config))
 }

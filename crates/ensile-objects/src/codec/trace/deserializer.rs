@@ -284,12 +284,12 @@ impl<'de> VariantAccess<'de> for TracedVariant<'_> {
     }
 }
 
-/// Answers for integers, each with its call and the visitor's call.
-macro_rules! integers {
-    ($($deserialize:ident $visit:ident $integer:ident)*) => {$(
+/// Answers with values without parts: serde's call, the visitor's call, the word, and the value by its number.
+macro_rules! plain_values {
+    ($($deserialize:ident $visit:ident $word:literal $at:ident: $value:expr;)*) => {$(
         fn $deserialize<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-            let at = self.plain::<V>(stringify!($integer))?;
-            visitor.$visit(INTEGERS[at] as $integer)
+            let $at = self.plain::<V>($word)?;
+            visitor.$visit($value)
         }
     )*};
 }
@@ -297,17 +297,23 @@ macro_rules! integers {
 impl<'de> Deserializer<'de> for TracedInput<'_> {
     type Error = InputRefused;
 
-    integers! {
-        deserialize_i8 visit_i8 i8
-        deserialize_i16 visit_i16 i16
-        deserialize_i32 visit_i32 i32
-        deserialize_i64 visit_i64 i64
-        deserialize_i128 visit_i128 i128
-        deserialize_u8 visit_u8 u8
-        deserialize_u16 visit_u16 u16
-        deserialize_u32 visit_u32 u32
-        deserialize_u64 visit_u64 u64
-        deserialize_u128 visit_u128 u128
+    plain_values! {
+        deserialize_i8 visit_i8 "i8" at: INTEGERS[at] as i8;
+        deserialize_i16 visit_i16 "i16" at: INTEGERS[at] as i16;
+        deserialize_i32 visit_i32 "i32" at: INTEGERS[at] as i32;
+        deserialize_i64 visit_i64 "i64" at: INTEGERS[at] as i64;
+        deserialize_i128 visit_i128 "i128" at: INTEGERS[at] as i128;
+        deserialize_u8 visit_u8 "u8" at: INTEGERS[at] as u8;
+        deserialize_u16 visit_u16 "u16" at: INTEGERS[at] as u16;
+        deserialize_u32 visit_u32 "u32" at: INTEGERS[at] as u32;
+        deserialize_u64 visit_u64 "u64" at: INTEGERS[at] as u64;
+        deserialize_u128 visit_u128 "u128" at: INTEGERS[at] as u128;
+        deserialize_bool visit_bool "bool" at: at > 0;
+        deserialize_f32 visit_f32 "f32" at: [1.0, 0.0][at];
+        deserialize_f64 visit_f64 "f64" at: [1.0, 0.0][at];
+        deserialize_char visit_char "char" at: ['a', '0'][at];
+        deserialize_str visit_str "string" at: TEXTS[at];
+        deserialize_bytes visit_bytes "bytes" at: &[0; BYTES_MAX][..BYTE_LENGTHS[at]];
     }
 
     fn is_human_readable(&self) -> bool {
@@ -326,38 +332,8 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         Err(self.trace.fail(PassFailure::Unsupported))
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("bool")?;
-        visitor.visit_bool(at > 0)
-    }
-
-    fn deserialize_f32<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("f32")?;
-        visitor.visit_f32([1.0, 0.0][at])
-    }
-
-    fn deserialize_f64<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("f64")?;
-        visitor.visit_f64([1.0, 0.0][at])
-    }
-
-    fn deserialize_char<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("char")?;
-        visitor.visit_char(['a', '0'][at])
-    }
-
-    fn deserialize_str<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("string")?;
-        visitor.visit_str(TEXTS[at])
-    }
-
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
         self.deserialize_str(visitor)
-    }
-
-    fn deserialize_bytes<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("bytes")?;
-        visitor.visit_bytes(&[0; BYTES_MAX][..BYTE_LENGTHS[at]])
     }
 
     fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {

@@ -63,7 +63,7 @@ fn a_panic_under_an_objects_lock_does_not_make_later_changes_those_that_wait() {
     let locked = runtime.try_lock(&lock, &mut worker).expect("the log takes entries");
     assert!(locked.is_some(), "it is free");
     drop(locked);
-    worker.release();
+    worker.appender.release();
     runtime.give_back(worker);
     // So it is with an object that a call of the application's has panicked at.
     numbers.update(1, &5).expect("logs");
