@@ -174,18 +174,14 @@ impl<E> SharedStore for SharedFolder<E> {
         );
         // The other name has no further use.
         let _ = self.disk.remove(&beside);
-        match named {
-            Ok(()) => {
-                self.disk.sync_folder(folder_of(name))?;
-                Ok(Creation::Created)
-            }
-            Err(error) if error.is_already_exists() => {
-                // The maker of the name may have ended before its sync.
-                self.disk.sync_folder(folder_of(name))?;
-                Ok(Creation::Taken)
-            }
-            Err(error) => Err(error.into()),
-        }
+        let creation = match named {
+            Ok(()) => Creation::Created,
+            // The maker of the name may have ended before its sync.
+            Err(error) if error.is_already_exists() => Creation::Taken,
+            Err(error) => return Err(error.into()),
+        };
+        self.disk.sync_folder(folder_of(name))?;
+        Ok(creation)
     }
 
     fn remove(&self, name: &str) -> Result<(), SharedStoreError> {

@@ -178,15 +178,13 @@ impl TakeOver {
         // H7: from here on no open makes the folder a database. An earlier run may have claimed the store already.
         let mut target = TargetFolder::open_empty(target, UnfinishedCopy::TakeOver { from: from.store })?;
         if from.fenced.contains(&target.manifest().identity) {
-            return Err(DurabilityError::TakenOver {
-                detail: format!(
-                    "this folder had claimed {}, and database {} has taken over from it in term {}: give an empty folder",
-                    store.place(),
-                    from.shipper,
-                    from.term
-                )
-                .into(),
-            });
+            let detail = format!(
+                "this folder had claimed {}, and database {} has taken over from it in term {}: give an empty folder",
+                store.place(),
+                from.shipper,
+                from.term
+            );
+            return Err(DurabilityError::TakenOver { detail: detail.into() });
         }
         let (logs, checkpoints) = folders_of(&from);
         target.claim_empty(logs, checkpoints)?;
