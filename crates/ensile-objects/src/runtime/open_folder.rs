@@ -1,5 +1,5 @@
-//! An open folder, its log and its checkpoints, and their steps: the runtime's threads take the steps, or the threads of
-//! the application.
+//! An open folder, its log and its checkpoints, and their steps: the runtime's threads take the steps, or the threads
+//! of the application.
 //!
 //! Neighbours: `entry` logs, `driver` and `threads` drive, `waits` waits, `close` ends.
 
