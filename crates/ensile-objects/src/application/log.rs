@@ -381,16 +381,13 @@ impl ApplicationLog {
         &self.runtime.report
     }
 
-    /// Makes all logged operations durable and releases the folder, for all handles. A second call waits for the first,
-    /// and returns the result of the first. A close in a future's waker is refused while another thread closes (O8).
-    /// The caller must hold no object's guard: a checkpoint may wait for the guard, and the close for the checkpoint. A
-    /// held guard of [`GuardedObjects`](crate::GuardedObjects) is refused; another guard is not noticed, and
-    /// [`ObjectsStats::waiting_call_back`] shows the call-back that waits for it.
+    /// As [`Objects::close`](crate::Objects::close). The caller must hold no object's guard: a checkpoint may wait for
+    /// the guard, and the close for the checkpoint. A held guard of [`GuardedObjects`](crate::GuardedObjects) is
+    /// refused; another guard is not noticed, and [`ObjectsStats::waiting_call_back`] shows the call-back that waits
+    /// for it.
     ///
     /// # Errors
-    /// [`ObjectsError::InCallBack`]: close on a thread of your own. [`ObjectsError::Storage`]: not everything could be
-    /// made durable; or ("not shipped yet") a shared store did not answer within
-    /// [`close_wait`](crate::ShippingConfig::close_wait), and all is durable in the folder.
+    /// As for [`Objects::close`](crate::Objects::close).
     pub fn close(&self) -> Result<()> {
         self.runtime.close()
     }

@@ -86,11 +86,10 @@ impl ApplicationLog {
 }
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
-    /// Sets the policy by which checkpoints begin from now on.
+    /// As [`ApplicationLog::register_policy`].
     ///
     /// # Errors
-    /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) for settings that cannot work, such as a recovery time
-    /// below the time of loading alone.
+    /// As for [`ApplicationLog::register_policy`].
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
         self.runtime.reschedule(|config| policy.apply(config))
     }
