@@ -321,10 +321,10 @@ impl PagesCopy {
             PagesStage::Copying => self.copy_pages()?,
             PagesStage::Closing => {
                 let Some(closed) = self.close()? else { return Ok(PagesStep::Worked) };
-                if let Some(log) = self.source.log.take() {
+                if let Some(log) = self.source.take_log() {
                     // The verification of the log reads the picture too.
                     let archive = self.archive.take();
-                    return Ok(PagesStep::Closed(Box::new(LoggedPicture { closed, log: *log, archive })));
+                    return Ok(PagesStep::Closed(Box::new(LoggedPicture { closed, log, archive })));
                 }
                 let check = PictureCheck::begin(self.target.folder.disk(), &closed.picture);
                 let check = check.map_err(|error| target_error(self.target.folder.disk(), error))?;

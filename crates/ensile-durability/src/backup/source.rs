@@ -101,9 +101,9 @@ pub(super) struct PictureSource {
     pub(super) reader: PictureReader,
     /// Pages of the picture, by part of the directory.
     pub(super) parts: Vec<Vec<PagePlace>>,
-    /// Log behind the picture, if the log is copied too; `_hold` guards both.
+    /// Log behind the picture, if the log is copied too; `hold` guards both.
     pub(super) log: Option<Box<FilesSource>>,
-    _hold: SourceHold,
+    hold: Option<SourceHold>,
 }
 
 /// Open files of a database or backup, except the page files of a picture.
@@ -116,7 +116,7 @@ pub(super) struct FilesSource {
     /// D that the source's hint showed before the first file was opened; 0 for a backup, because the states of a backup
     /// are closed.
     pub(super) hinted: Epoch,
-    /// `None` for the log of a picture: [`PictureSource`] has the guard.
+    /// `None` for the log of a picture whose pages are being copied: [`PictureSource`] has the guard.
     _hold: Option<SourceHold>,
 }
 
@@ -419,6 +419,12 @@ impl PictureSource {
         check_same(&*self.disk, self.history(), before.history())
     }
 
+    /// Takes the log behind the picture, with the guard of both: no page is read any more.
+    pub(super) fn take_log(&mut self) -> Option<FilesSource> {
+        let log = *self.log.take()?;
+        Some(FilesSource { _hold: self.hold.take(), ..log })
+    }
+
     /// The database in the source's folder.
     pub(super) fn history(&self) -> DatabaseHistory<'_> {
         DatabaseHistory { identity: self.manifest.identity, lives: &self.lives }
@@ -444,7 +450,7 @@ impl PictureSource {
             reader,
             parts,
             log: log.map(Box::new),
-            _hold: hold,
+            hold: Some(hold),
         })))
     }
 }
