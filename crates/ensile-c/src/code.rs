@@ -12,83 +12,58 @@ use ensile_objects::ObjectsError;
 /// Length of a message in bytes, including the zero.
 pub const MESSAGE_BYTES: usize = 1020;
 
-/// `ensile_code`. The header explains each code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-#[expect(missing_docs, reason = "the header has them")]
-pub enum Code {
-    Ok = 0,
-    BlockFull = 1,
-    Invalid = 2,
-    AbiMismatch = 3,
-    InCallBack = 4,
-    Closed = 5,
-    TryAgain = 6,
-    Stopped = 7,
-    NotDurableYet = 8,
-    OutcomeUnknown = 9,
-    CheckpointFailed = 10,
-    WrongFolder = 11,
-    Damaged = 12,
-    NotUnderstood = 13,
-    Forked = 14,
-    Panicked = 15,
-    Failed = 16,
-    Poisoned = 17,
+/// Declares the codes: number, and name in the header, in lower case and without `ENSILE_`.
+macro_rules! codes {
+    ($($code:ident = $number:literal, $name:literal;)*) => {
+        /// `ensile_code`. The header explains each code.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(i32)]
+        #[expect(missing_docs, reason = "the header has them")]
+        pub enum Code {
+            $($code = $number,)*
+        }
+
+        impl Code {
+            /// All codes, in the order of their numbers.
+            pub const ALL: [Self; [$($number),*].len()] = [$(Self::$code),*];
+
+            /// The name in the header, in lower case and without `ENSILE_`.
+            #[must_use]
+            pub const fn name(self) -> &'static CStr {
+                match self {
+                    $(Self::$code => $name,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    Ok = 0, c"ok";
+    BlockFull = 1, c"block_full";
+    Invalid = 2, c"invalid";
+    AbiMismatch = 3, c"abi_mismatch";
+    InCallBack = 4, c"in_call_back";
+    Closed = 5, c"closed";
+    TryAgain = 6, c"try_again";
+    Stopped = 7, c"stopped";
+    NotDurableYet = 8, c"not_durable_yet";
+    OutcomeUnknown = 9, c"outcome_unknown";
+    CheckpointFailed = 10, c"checkpoint_failed";
+    WrongFolder = 11, c"wrong_folder";
+    Damaged = 12, c"damaged";
+    NotUnderstood = 13, c"not_understood";
+    Forked = 14, c"forked";
+    Panicked = 15, c"panicked";
+    Failed = 16, c"failed";
+    Poisoned = 17, c"poisoned";
 }
 
 impl Code {
-    /// All codes, in the order of their numbers.
-    pub const ALL: [Self; 18] = [
-        Self::Ok,
-        Self::BlockFull,
-        Self::Invalid,
-        Self::AbiMismatch,
-        Self::InCallBack,
-        Self::Closed,
-        Self::TryAgain,
-        Self::Stopped,
-        Self::NotDurableYet,
-        Self::OutcomeUnknown,
-        Self::CheckpointFailed,
-        Self::WrongFolder,
-        Self::Damaged,
-        Self::NotUnderstood,
-        Self::Forked,
-        Self::Panicked,
-        Self::Failed,
-        Self::Poisoned,
-    ];
-
     /// The code with this number; `None` for any other number.
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
-    }
-
-    /// The name in the header, in lower case and without `ENSILE_`.
-    #[must_use]
-    pub const fn name(self) -> &'static CStr {
-        match self {
-            Self::Ok => c"ok",
-            Self::BlockFull => c"block_full",
-            Self::Invalid => c"invalid",
-            Self::AbiMismatch => c"abi_mismatch",
-            Self::InCallBack => c"in_call_back",
-            Self::Closed => c"closed",
-            Self::TryAgain => c"try_again",
-            Self::Stopped => c"stopped",
-            Self::NotDurableYet => c"not_durable_yet",
-            Self::OutcomeUnknown => c"outcome_unknown",
-            Self::CheckpointFailed => c"checkpoint_failed",
-            Self::WrongFolder => c"wrong_folder",
-            Self::Damaged => c"damaged",
-            Self::NotUnderstood => c"not_understood",
-            Self::Forked => c"forked",
-            Self::Panicked => c"panicked",
-            Self::Failed => c"failed",
-            Self::Poisoned => c"poisoned",
-        }
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Neighbours: `objects` has the handle and its receipts; `figures` has the report of a checkpoint.
 
-use crate::boundary::{AnswerPlace, boundary, check_outside, handle};
-use crate::code::{Code, ErrorText};
+use crate::boundary::{AnswerPlace, handle};
+use crate::code::ErrorText;
 use crate::figures::{ForeignCheckpoint, check_size, fill};
-use crate::objects::{ForeignReceipt, ObjectsHandle};
+use crate::objects::{ForeignReceipt, ObjectsHandle, on_objects};
 use crate::settings::SettingsHandle;
 
 /// Waits until an operation is durable.
@@ -19,15 +19,11 @@ pub unsafe extern "C" fn ensile_objects_durable(
     receipt: ForeignReceipt,
     error: *mut ErrorText,
 ) -> i32 {
-    let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handle.
-        let objects = unsafe { handle(objects) }?;
-        objects.receipt(receipt)?.durable().map_err(|error| objects.failure_or_closed(error))?;
-        Ok(Code::Ok)
+    let call = |objects: &ObjectsHandle| {
+        objects.receipt(receipt)?.durable().map_err(|error| objects.failure_or_closed(error))
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for the handle and `error`.
+    unsafe { on_objects(objects, error, call) }
 }
 
 /// Tells whether an operation is durable.
@@ -42,18 +38,15 @@ pub unsafe extern "C" fn ensile_objects_is_durable(
     durable: *mut bool,
     error: *mut ErrorText,
 ) -> i32 {
-    let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handle.
-        let objects = unsafe { handle(objects) }?;
+    let call = |objects: &ObjectsHandle| {
         let place = AnswerPlace::new(durable, "durable")?;
         let is_durable = objects.receipt(receipt)?.is_durable();
         // SAFETY: the caller vouches for the place.
         unsafe { place.put(is_durable) };
-        Ok(Code::Ok)
+        Ok(())
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for the handle and `error`.
+    unsafe { on_objects(objects, error, call) }
 }
 
 /// Asks for a checkpoint.
@@ -66,16 +59,13 @@ pub unsafe extern "C" fn ensile_objects_ask_checkpoint(
     objects: *mut ObjectsHandle,
     error: *mut ErrorText,
 ) -> i32 {
-    let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handle.
-        let objects = unsafe { handle(objects) }?;
+    let call = |objects: &ObjectsHandle| {
         objects.check_open()?;
         drop(objects.log.checkpoint());
-        Ok(Code::Ok)
+        Ok(())
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for the handle and `error`.
+    unsafe { on_objects(objects, error, call) }
 }
 
 /// Makes a checkpoint.
@@ -91,10 +81,7 @@ pub unsafe extern "C" fn ensile_objects_checkpoint(
     size: usize,
     error: *mut ErrorText,
 ) -> i32 {
-    let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handle.
-        let objects = unsafe { handle(objects) }?;
+    let call = |objects: &ObjectsHandle| {
         objects.check_open()?;
         let is_told = !report.is_null();
         if is_told {
@@ -105,10 +92,10 @@ pub unsafe extern "C" fn ensile_objects_checkpoint(
             // SAFETY: the caller vouches for the place.
             unsafe { fill(report, size, ForeignCheckpoint::from(&made)) }?;
         }
-        Ok(Code::Ok)
+        Ok(())
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for the handle and `error`.
+    unsafe { on_objects(objects, error, call) }
 }
 
 /// Changes the policy.
@@ -123,16 +110,14 @@ pub unsafe extern "C" fn ensile_objects_register_policy(
     settings: *const SettingsHandle,
     error: *mut ErrorText,
 ) -> i32 {
-    let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handles.
-        let (objects, settings) = unsafe { (handle(objects)?, handle(settings)?) };
+    let call = |objects: &ObjectsHandle| {
+        // SAFETY: the caller vouches for the handle.
+        let settings = unsafe { handle(settings) }?;
         objects.check_open()?;
-        objects.log.register_policy(&settings.values.policy())?;
-        Ok(Code::Ok)
+        Ok(objects.log.register_policy(&settings.values.policy())?)
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for the handle and `error`.
+    unsafe { on_objects(objects, error, call) }
 }
 
 /// Takes what the application has served and lost.
@@ -147,14 +132,11 @@ pub unsafe extern "C" fn ensile_objects_report_requests(
     lost: u64,
     error: *mut ErrorText,
 ) -> i32 {
-    let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handle.
-        let objects = unsafe { handle(objects) }?;
+    let call = |objects: &ObjectsHandle| {
         objects.check_open()?;
         objects.log.report_requests(served, lost);
-        Ok(Code::Ok)
+        Ok(())
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for the handle and `error`.
+    unsafe { on_objects(objects, error, call) }
 }

@@ -193,6 +193,7 @@ impl From<&ObjectsStats> for ForeignStats {
     fn from(stats: &ObjectsStats) -> Self {
         let ObjectsStats { log, checkpoints, waiting_call_back, .. } = stats;
         let (checkpoint_verdict, checkpoint_verdict_reason) = verdict_of(checkpoints.verdict);
+        let (recovery, last) = (checkpoints.recovery.as_ref(), checkpoints.last.as_ref());
         Self {
             epoch: stats.epoch.number(),
             durable_epoch: stats.durable_epoch.number(),
@@ -208,23 +209,14 @@ impl From<&ObjectsStats> for ForeignStats {
             load: checkpoints.load.unwrap_or(-1.0),
             log_bytes_threshold: checkpoints.log_bytes_threshold.unwrap_or(0),
             log_records_threshold: checkpoints.log_records_threshold.unwrap_or(0),
-            recovery_micros: checkpoints
-                .recovery
-                .as_ref()
-                .map_or(0, |next| micros(next.load + next.replay + next.rest)),
+            recovery_micros: recovery.map_or(0, |next| micros(next.load + next.replay + next.rest)),
             capacity: checkpoints.capacity.unwrap_or(0),
             checkpoint_verdict,
             checkpoint_verdict_reason,
-            checkpoint_last_reason: checkpoints
-                .last
-                .as_ref()
-                .map_or(u64::from(told::REASON_NONE), |last| reason_of(last.reason)),
+            checkpoint_last_reason: last.map_or(u64::from(told::REASON_NONE), |last| reason_of(last.reason)),
             recovery_unreachable: u64::from(checkpoints.unreachable.is_some()),
             interval_threshold_millis: checkpoints.interval_threshold.map_or(0, millis),
-            applied_nanos: checkpoints
-                .recovery
-                .as_ref()
-                .map_or(0, |recovery| recovery.rates.applied_nanos_per_entry),
+            applied_nanos: recovery.map_or(0, |next| next.rates.applied_nanos_per_entry),
             poisoned: stats.poisoned,
             waiting_object: waiting_call_back.map_or(0, |waiting| waiting.object),
             waiting_millis: waiting_call_back.map_or(0, |waiting| millis(waiting.waited)),

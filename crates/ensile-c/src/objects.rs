@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, Ordering};
-use ensile_objects::{ApplicationLog, ObjectReceipt, ObjectsBuilder};
+use ensile_objects::{ApplicationLog, ObjectReceipt};
 
 use crate::application::{CallBacks, ForeignApplication};
 use crate::boundary::{AnswerPlace, HandleKind, HandleType, boundary, check_outside, handle, take_handle};
@@ -73,11 +73,10 @@ impl ObjectsHandle {
         if failure.code == Code::Stopped && self.is_closed() { closed_failure() } else { failure }
     }
 
-    fn close(&self) -> Result<Code, Failure> {
+    fn close(&self) -> Result<(), Failure> {
         // Release: partner is the load in `is_closed`, behind the log's refusal.
         self.is_closed.store(true, Ordering::Release);
-        self.log.close()?;
-        Ok(Code::Ok)
+        Ok(self.log.close()?)
     }
 
     pub(crate) fn receipt(&self, receipt: ForeignReceipt) -> Result<ObjectReceipt<'_>, Failure> {
@@ -111,37 +110,10 @@ pub unsafe extern "C" fn ensile_objects_open(
     objects: *mut *mut ObjectsHandle,
     error: *mut ErrorText,
 ) -> i32 {
-    let body = || {
-        check_outside()?;
-        let place = AnswerPlace::new(objects, "objects")?;
-        // SAFETY: the caller vouches for the table.
-        let application = unsafe { CallBacks::from_table(application) }?;
-        // SAFETY: the caller vouches for the string and the handle.
-        let builder = unsafe { builder_of(folder, settings) }?;
-        let log = builder.open_application(Arc::new(application))?;
-        // SAFETY: the caller vouches for the place.
-        unsafe { place.put(ObjectsHandle::give(log)) };
-        Ok(Code::Ok)
-    };
+    // SAFETY: the caller vouches for all of them.
+    let body = || unsafe { open(folder, settings, application, None, objects) };
     // SAFETY: the caller vouches for `error`.
     unsafe { boundary(error, body) }
-}
-
-/// Builder that opens this folder with these settings, or with the usual settings.
-///
-/// # Safety
-/// As for [`ensile_objects_open`].
-unsafe fn builder_of(
-    folder: *const c_char,
-    settings: *const SettingsHandle,
-) -> Result<ObjectsBuilder, Failure> {
-    // SAFETY: the caller vouches for the string.
-    let folder = unsafe { folder_of(folder) }?;
-    if settings.is_null() {
-        return Ok(SettingValues::new().builder(folder));
-    }
-    // SAFETY: the caller vouches for the handle.
-    Ok(unsafe { handle(settings) }?.values.builder(folder))
 }
 
 /// Opens a folder, and replays each operation on a copy of the application.
@@ -158,18 +130,61 @@ pub unsafe extern "C" fn ensile_objects_open_checked(
     objects: *mut *mut ObjectsHandle,
     error: *mut ErrorText,
 ) -> i32 {
+    // SAFETY: the caller vouches for all of them.
+    let body = || unsafe { open(folder, settings, application, Some(copy), objects) };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Opens a folder with these settings, or with the usual settings; in the debug mode, if `copy` is given.
+///
+/// # Safety
+/// As for [`ensile_objects_open_checked`].
+unsafe fn open(
+    folder: *const c_char,
+    settings: *const SettingsHandle,
+    application: *const ForeignApplication,
+    copy: Option<*const ForeignApplication>,
+    objects: *mut *mut ObjectsHandle,
+) -> Result<Code, Failure> {
+    check_outside()?;
+    let place = AnswerPlace::new(objects, "objects")?;
+    // SAFETY: the caller vouches for the table.
+    let application = unsafe { CallBacks::from_table(application) }?;
+    // SAFETY: the caller vouches for the table.
+    let copy = copy.map(|copy| unsafe { CallBacks::from_table(copy) }).transpose()?;
+    copy.iter().try_for_each(|copy| application.check_copy(copy))?;
+    // SAFETY: the caller vouches for the string.
+    let folder = unsafe { folder_of(folder) }?;
+    let builder = if settings.is_null() {
+        SettingValues::new().builder(folder)
+    } else {
+        // SAFETY: the caller vouches for the handle.
+        unsafe { handle(settings) }?.values.builder(folder)
+    };
+    let application = Arc::new(application);
+    let log = match copy {
+        None => builder.open_application(application)?,
+        Some(copy) => builder.open_application_checked(application, copy)?,
+    };
+    // SAFETY: the caller vouches for the place.
+    unsafe { place.put(ObjectsHandle::give(log)) };
+    Ok(Code::Ok)
+}
+
+/// Runs a call on objects, open or closed. A call from a call-back is refused.
+///
+/// # Safety
+/// As for [`handle`] and [`boundary`].
+pub(crate) unsafe fn on_objects(
+    objects: *mut ObjectsHandle,
+    error: *mut ErrorText,
+    call: impl FnOnce(&ObjectsHandle) -> Result<(), Failure>,
+) -> i32 {
     let body = || {
         check_outside()?;
-        let place = AnswerPlace::new(objects, "objects")?;
-        // SAFETY: the caller vouches for the tables.
-        let (application, copy) =
-            unsafe { (CallBacks::from_table(application)?, CallBacks::from_table(copy)?) };
-        application.check_copy(&copy)?;
-        // SAFETY: the caller vouches for the string and the handle.
-        let builder = unsafe { builder_of(folder, settings) }?;
-        let log = builder.open_application_checked(Arc::new(application), copy)?;
-        // SAFETY: the caller vouches for the place.
-        unsafe { place.put(ObjectsHandle::give(log)) };
+        // SAFETY: the caller vouches for the handle.
+        call(unsafe { handle(objects) }?)?;
         Ok(Code::Ok)
     };
     // SAFETY: the caller vouches for `error`.
@@ -183,13 +198,8 @@ pub unsafe extern "C" fn ensile_objects_open_checked(
 // SAFETY: no other library has functions of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ensile_objects_close(objects: *mut ObjectsHandle, error: *mut ErrorText) -> i32 {
-    let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handle.
-        unsafe { handle(objects) }?.close()
-    };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for the handle and `error`.
+    unsafe { on_objects(objects, error, ObjectsHandle::close) }
 }
 
 /// Closes, and ends the handle.
@@ -202,10 +212,9 @@ pub unsafe extern "C" fn ensile_objects_free(objects: *mut ObjectsHandle, error:
     let body = || {
         check_outside()?;
         // SAFETY: the caller vouches for the handle.
-        let Some(objects) = unsafe { take_handle(objects) }? else { return Ok(Code::Ok) };
-        let outcome = objects.close();
-        drop(objects);
-        outcome
+        let objects = unsafe { take_handle(objects) }?;
+        objects.map_or(Ok(()), |objects| objects.close())?;
+        Ok(Code::Ok)
     };
     // SAFETY: the caller vouches for `error`.
     unsafe { boundary(error, body) }

@@ -8,7 +8,7 @@ use ensile_objects::{ChangeReceipt, ObjectLife, ObjectReceipt};
 
 use crate::boundary::{AnswerPlace, ForeignBytes, NO_OBJECT, boundary, check_outside, handle};
 use crate::code::{Code, ErrorText, Failure};
-use crate::objects::{ForeignReceipt, ObjectsHandle};
+use crate::objects::{ForeignReceipt, ObjectsHandle, on_objects};
 use crate::settings::numbers;
 
 /// `ensile_make`: makes a change that was logged.
@@ -255,17 +255,13 @@ pub unsafe extern "C" fn ensile_objects_poison(
     object: u64,
     error: *mut ErrorText,
 ) -> i32 {
-    let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handle.
-        let objects = unsafe { handle(objects) }?;
+    let call = |objects: &ObjectsHandle| {
         check_number(object)?;
         // During a close too: a checkpoint under way may still come to the object.
-        objects.log.poison(object)?;
-        Ok(Code::Ok)
+        Ok(objects.log.poison(object)?)
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for the handle and `error`.
+    unsafe { on_objects(objects, error, call) }
 }
 
 /// Tells whether an object is poisoned.
@@ -280,20 +276,17 @@ pub unsafe extern "C" fn ensile_objects_is_poisoned(
     poisoned: *mut bool,
     error: *mut ErrorText,
 ) -> i32 {
-    let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handle.
-        let objects = unsafe { handle(objects) }?;
+    let call = |objects: &ObjectsHandle| {
         let place = AnswerPlace::new(poisoned, "poisoned")?;
         objects.check_open()?;
         check_number(object)?;
         let is_poisoned = objects.log.is_poisoned(object)?;
         // SAFETY: the caller vouches for the place.
         unsafe { place.put(is_poisoned) };
-        Ok(Code::Ok)
+        Ok(())
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for the handle and `error`.
+    unsafe { on_objects(objects, error, call) }
 }
 
 fn check_number(object: u64) -> Result<(), Failure> {

@@ -4,10 +4,9 @@
 
 use std::ffi::c_char;
 
-use crate::boundary::{boundary, check_outside, handle};
-use crate::code::{Code, ErrorText};
+use crate::code::ErrorText;
 use crate::figures::{ForeignRecovery, ForeignStats, fill, put_text, text_of};
-use crate::objects::ObjectsHandle;
+use crate::objects::{ObjectsHandle, on_objects};
 
 /// Why something does not happen.
 ///
@@ -23,18 +22,14 @@ pub unsafe extern "C" fn ensile_objects_text(
     size: usize,
     error: *mut ErrorText,
 ) -> i32 {
-    let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handle.
-        let objects = unsafe { handle(objects) }?;
+    let call = |objects: &ObjectsHandle| {
         objects.check_open()?;
         let told = text_of(what, &objects.log)?;
         // SAFETY: the caller vouches for the place.
-        unsafe { put_text(text, size, &told) }?;
-        Ok(Code::Ok)
+        unsafe { put_text(text, size, &told) }
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for the handle and `error`.
+    unsafe { on_objects(objects, error, call) }
 }
 
 /// Figures.
@@ -50,17 +45,13 @@ pub unsafe extern "C" fn ensile_objects_stats(
     size: usize,
     error: *mut ErrorText,
 ) -> i32 {
-    let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handle.
-        let objects = unsafe { handle(objects) }?;
+    let call = |objects: &ObjectsHandle| {
         objects.check_open()?;
         // SAFETY: the caller vouches for the place.
-        unsafe { fill(stats, size, ForeignStats::from(&objects.log.stats())) }?;
-        Ok(Code::Ok)
+        unsafe { fill(stats, size, ForeignStats::from(&objects.log.stats())) }
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for the handle and `error`.
+    unsafe { on_objects(objects, error, call) }
 }
 
 /// What recovery did.
@@ -75,14 +66,10 @@ pub unsafe extern "C" fn ensile_objects_recovery(
     size: usize,
     error: *mut ErrorText,
 ) -> i32 {
-    let body = || {
-        check_outside()?;
-        // SAFETY: the caller vouches for the handle.
-        let objects = unsafe { handle(objects) }?;
+    let call = |objects: &ObjectsHandle| {
         // SAFETY: the caller vouches for the place.
-        unsafe { fill(recovery, size, ForeignRecovery::from(objects.log.recovery())) }?;
-        Ok(Code::Ok)
+        unsafe { fill(recovery, size, ForeignRecovery::from(objects.log.recovery())) }
     };
-    // SAFETY: the caller vouches for `error`.
-    unsafe { boundary(error, body) }
+    // SAFETY: the caller vouches for the handle and `error`.
+    unsafe { on_objects(objects, error, call) }
 }

@@ -72,9 +72,10 @@ unsafe impl HandleType for SettingsHandle {
 }
 
 /// A reason for checkpoints that the usual policy has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 enum UsualReason<T> {
     /// The program has not set the reason.
+    #[default]
     Untouched,
     Set(Option<T>),
 }
@@ -91,10 +92,10 @@ impl<T> UsualReason<T> {
 
 /// Values set for an adaptive threshold. The threshold exists once its capacity is set. The order of the settings does
 /// not matter.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct AdaptiveValues {
     capacity: Option<u64>,
-    measure: ThresholdMeasure,
+    measure: Option<ThresholdMeasure>,
     is_probed: bool,
     lower: Option<u64>,
     upper: Option<u64>,
@@ -106,28 +107,12 @@ struct AdaptiveValues {
 }
 
 impl AdaptiveValues {
-    /// Values without a setting.
-    fn new() -> Self {
-        Self {
-            capacity: None,
-            measure: ThresholdMeasure::Bytes,
-            is_probed: false,
-            lower: None,
-            upper: None,
-            low_watermark: None,
-            high_watermark: None,
-            scaling: None,
-            weight: None,
-            window: None,
-        }
-    }
-
     /// The threshold. Missing values for UPS come from table 3; for bytes and time, from the engine.
     fn threshold(&self) -> Option<AdaptiveThreshold> {
         let capacity = self.capacity?;
         let usual = match self.measure {
-            ThresholdMeasure::Records => AdaptiveThreshold::of_ups(capacity),
-            ThresholdMeasure::Time => AdaptiveThreshold::of_time(capacity),
+            Some(ThresholdMeasure::Records) => AdaptiveThreshold::of_ups(capacity),
+            Some(ThresholdMeasure::Time) => AdaptiveThreshold::of_time(capacity),
             _ => AdaptiveThreshold::of_capacity(capacity),
         };
         Some(AdaptiveThreshold {
@@ -145,7 +130,7 @@ impl AdaptiveValues {
 }
 
 /// Values set for the policy.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct PolicyValues {
     log_bytes: UsualReason<u64>,
     interval: UsualReason<Duration>,
@@ -155,20 +140,9 @@ struct PolicyValues {
 }
 
 impl PolicyValues {
-    /// Values without a setting.
-    fn new() -> Self {
-        Self {
-            log_bytes: UsualReason::Untouched,
-            interval: UsualReason::Untouched,
-            log_records: None,
-            recovery_time: None,
-            adaptive: AdaptiveValues::new(),
-        }
-    }
-
     /// Values without any reason for a checkpoint.
     fn on_demand() -> Self {
-        Self { log_bytes: UsualReason::Set(None), interval: UsualReason::Set(None), ..Self::new() }
+        Self { log_bytes: UsualReason::Set(None), interval: UsualReason::Set(None), ..Self::default() }
     }
 
     /// The policy. A threshold that follows the load takes the place of the usual reasons, unless the reasons were set.
@@ -210,7 +184,7 @@ impl SettingValues {
     pub(crate) fn new() -> Self {
         Self {
             builder: ObjectsBuilder::new(PathBuf::new()),
-            policy: PolicyValues::new(),
+            policy: PolicyValues::default(),
             log_folders: Vec::new(),
             checkpoint_folders: Vec::new(),
             stops_shipping: false,
@@ -293,7 +267,7 @@ impl SettingValues {
             n::POLICY_ADAPTIVE_SCALING => adaptive.scaling = Some(small(value)?),
             n::POLICY_ADAPTIVE_WEIGHT => adaptive.weight = Some(small(value)?),
             n::POLICY_ADAPTIVE_WINDOW_MILLIS => adaptive.window = Some(Duration::from_millis(value)),
-            n::POLICY_ADAPTIVE_MEASURE => adaptive.measure = measure(value)?,
+            n::POLICY_ADAPTIVE_MEASURE => adaptive.measure = Some(measure(value)?),
             n::POLICY_ADAPTIVE_PROBED => adaptive.is_probed = yes(value)?,
             _ => return Err(Failure::invalid(format!("{setting} is the number of no setting"))),
         }

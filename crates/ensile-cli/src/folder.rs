@@ -9,7 +9,6 @@
 
 pub(crate) mod adopt;
 pub(crate) mod archive;
-mod arguments;
 pub(crate) mod backup;
 mod backup_facts;
 mod changes;
@@ -26,10 +25,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use ensile::folder;
+use ensile::folder::{self, RepairOptions};
 use serde_json::{Value, json};
 
-pub(crate) use arguments::VerifyArguments;
 pub(crate) use backup_facts::NO_BACKUP;
 use backup_facts::{Reach, reach, reach_json, reach_line};
 use changes::HELP as CHANGES;
@@ -38,10 +36,41 @@ use details::table_lines;
 pub(crate) use figures::MEGABYTE;
 pub(crate) use json::examination;
 use json::table;
-pub(crate) use lease::passed_on;
+pub(crate) use lease::{passed_on, run_program};
 use output::not_made;
-pub(crate) use output::{DAMAGED, exit_code, report_failure, show};
+pub(crate) use output::{
+    CommandEnd, DAMAGED, exit_code, of_objects, report_failure, show, show_json, unless_failed,
+};
 pub(crate) use verdict::{after_repair, not_proven, refusal_lines, verdict, what_to_do};
+
+/// `ensile verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArguments {
+    /// Folder of a database, of objects or of an archive
+    pub(crate) folder: PathBuf,
+    /// Cut damaged data back to the last consistent epoch; a folder `repaired-<n>` keeps a copy of the removed data
+    #[arg(long)]
+    pub(crate) repair: bool,
+    /// Give up the contents of missing log folders; without this option a missing folder counts as a device that is not
+    /// mounted
+    #[arg(long, requires = "repair")]
+    without_missing_folders: bool,
+    /// Give up the whole log if no cut of the log helps, and keep the installed picture alone: the state at the end of
+    /// the picture's epoch
+    #[arg(long, requires = "repair")]
+    picture_alone: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl VerifyArguments {
+    /// Data that a repair may give up.
+    pub(crate) fn options(&self) -> RepairOptions {
+        let Self { without_missing_folders, picture_alone, .. } = *self;
+        RepairOptions { without_missing_folders, picture_alone }
+    }
+}
 
 /// `ensile inspect`.
 #[derive(Debug, Args)]
@@ -60,63 +89,47 @@ pub(crate) struct InspectArguments {
 }
 
 /// Reads every byte and reports damage; repairs the folder on request.
-pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
+pub(crate) fn verify(arguments: &VerifyArguments) -> CommandEnd {
     let folder = &arguments.folder;
     if folder::is_archive(folder) {
         return archive::print(folder, folder::verify_archive(folder), arguments.json);
     }
-    let found = match folder::verify(folder) {
-        Ok(found) => found,
-        Err(error) => return report_failure(folder, &error.to_string()),
-    };
+    let found = unless_failed(folder, folder::verify(folder))?;
     if arguments.json {
-        show(&format!("{:#}\n", json!({ "folder": folder, "examination": examination(&found) })));
+        show_json(&json!({ "folder": folder, "examination": examination(&found) }));
     } else {
         show(&verdict(folder, &found, Some(arguments)));
     }
     if found.is_whole() || !arguments.repair {
-        return exit_code(&found);
+        return Ok(exit_code(&found));
     }
-    match folder::repair_with(folder, arguments.options()) {
-        Ok(Some(done)) => {
-            show(&after_repair(folder, &done, "the database is as it was"));
-            ExitCode::SUCCESS
-        }
-        Ok(None) => ExitCode::SUCCESS,
-        Err(error) => report_failure(folder, &error.to_string()),
+    if let Some(done) = unless_failed(folder, folder::repair_with(folder, arguments.options()))? {
+        show(&after_repair(folder, &done, "the database is as it was"));
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Explains files, epochs and tables.
-pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
+pub(crate) fn inspect(arguments: &InspectArguments) -> CommandEnd {
     let InspectArguments { folder, archive, .. } = arguments;
     if folder::is_archive(folder) && !arguments.changes {
         if archive.is_some() {
-            return report_failure(folder, NO_BACKUP);
+            return Err(report_failure(folder, NO_BACKUP));
         }
         return archive::print(folder, folder::inspect_archive(folder), arguments.json);
     }
     if arguments.changes {
         return changes::print(folder);
     }
-    let (found, tables) = match folder::inspect(folder) {
-        Ok(found) => found,
-        Err(error) => return report_failure(folder, &error.to_string()),
-    };
-    let reach = match reach(folder, &found, archive.as_deref()) {
-        Ok(reach) => reach,
-        Err(code) => return code,
-    };
+    let (found, tables) = unless_failed(folder, folder::inspect(folder))?;
+    let reach = reach(folder, &found, archive.as_deref())?;
     if arguments.json {
         let tables: Vec<Value> = tables.iter().map(table).collect();
         let unknown = if let Reach::Unknown(why) = &reach { Some(why.to_string()) } else { None };
-        show(&format!(
-            "{:#}\n",
-            json!({
-                "folder": folder, "examination": examination(&found), "tables": tables,
-                "restorable_epochs": reach_json(&reach), "restorable_unknown": unknown,
-            })
-        ));
+        show_json(&json!({
+            "folder": folder, "examination": examination(&found), "tables": tables,
+            "restorable_epochs": reach_json(&reach), "restorable_unknown": unknown,
+        }));
     } else {
         let line = reach_line(&reach, archive.as_deref());
         let verdict = verdict(folder, &found, None);
@@ -124,7 +137,7 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
     }
     match (&reach, archive) {
         // With `--archive` the epochs are the result that the user asked for, so an unknown result is an error.
-        (Reach::Unknown(why), Some(archive)) => not_made(archive, why),
-        _ => exit_code(&found),
+        (Reach::Unknown(why), Some(archive)) => Err(not_made(archive, why)),
+        _ => Ok(exit_code(&found)),
     }
 }

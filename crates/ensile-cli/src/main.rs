@@ -72,7 +72,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let end = match Arguments::parse().command {
         Command::Verify(arguments) if objects::are_in(&arguments.folder) => objects::verify(&arguments),
         Command::Verify(arguments) => folder::verify(&arguments),
         Command::Inspect(arguments) if !arguments.changes && objects::are_in(&arguments.folder) => {
@@ -86,7 +86,8 @@ fn main() -> ExitCode {
         Command::Adopt(arguments) => folder::adopt::adopt(&arguments),
         Command::Lease(arguments) => folder::lease::run(&arguments),
         Command::Objects(arguments) => objects::run(&arguments),
-    }
+    };
+    end.unwrap_or_else(|code| code)
 }
 
 #[cfg(test)]

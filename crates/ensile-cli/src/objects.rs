@@ -17,17 +17,17 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use ensile_durability::DurabilityError;
 use ensile_objects::folder::{
     ApplicationName, FolderJudgement, holds_objects, judge_folder, rename_application, repair,
 };
-use ensile_objects::{ObjectsError, SharedFolder, SharedStore};
+use ensile_objects::{SharedFolder, SharedStore};
 use serde_json::{Value, json};
 
-use crate::folder::take_over::{TakeOverArguments, not_taken_over, report_take_over};
+use crate::folder::take_over::{TakeOverArguments, report_take_over};
 use crate::folder::{
-    DAMAGED, InspectArguments, MEGABYTE, NO_BACKUP, VerifyArguments, after_repair, detail_lines, examination,
-    exit_code, not_proven, passed_on, refusal_lines, report_failure, show, verdict, what_to_do,
+    CommandEnd, DAMAGED, InspectArguments, MEGABYTE, NO_BACKUP, VerifyArguments, after_repair, detail_lines,
+    examination, exit_code, not_proven, of_objects, passed_on, refusal_lines, report_failure, run_program,
+    show, show_json, unless_failed, verdict, what_to_do,
 };
 
 /// `ensile objects`.
@@ -78,7 +78,7 @@ struct NameArguments {
 }
 
 /// Runs the command.
-pub(crate) fn run(arguments: &ObjectsArguments) -> ExitCode {
+pub(crate) fn run(arguments: &ObjectsArguments) -> CommandEnd {
     match &arguments.command {
         ObjectsCommand::Check(arguments) => check(arguments),
         ObjectsCommand::Name(arguments) => name(arguments),
@@ -86,64 +86,39 @@ pub(crate) fn run(arguments: &ObjectsArguments) -> ExitCode {
     }
 }
 
-fn take_over(TakeOverArguments { store, folder, rate_mb, json }: &TakeOverArguments) -> ExitCode {
+fn take_over(arguments: &TakeOverArguments) -> CommandEnd {
+    let TakeOverArguments { store, folder, rate_mb, .. } = arguments;
     let taken = SharedFolder::open(store).and_then(|shared| {
         let shared: Arc<dyn SharedStore> = Arc::new(shared);
         ensile_objects::take_over(&shared, folder, rate_mb.map(|rate| rate * MEGABYTE))
     });
-    match taken {
-        Ok(report) => report_take_over(folder, &report, *json),
-        Err(error) => {
-            let is_damage = match &error {
-                ObjectsError::Storage(why) => matches!(why.cause(), DurabilityError::SharedDamaged { .. }),
-                _ => false,
-            };
-            not_taken_over(store, &error.to_string(), is_damage)
-        }
-    }
+    report_take_over(arguments, taken.map_err(of_objects))
 }
 
-fn name(NameArguments { folder, name, none }: &NameArguments) -> ExitCode {
+fn name(NameArguments { folder, name, none }: &NameArguments) -> CommandEnd {
     let name = name.as_deref().filter(|_| !none);
     let of =
         |name: Option<&str>| name.map_or_else(|| "nobody by name".to_owned(), |name| format!("{name:?}"));
-    match rename_application(folder, name) {
-        Ok(renamed) => {
-            let (now, before) = (of(name), of(renamed.before.as_ref().map(ApplicationName::as_str)));
-            let mut said = format!("{}: is of {now}; it was of {before}\n", folder.display());
-            if renamed.is_to_be_shipped {
-                said += "its shared folder has the name from before until the application was started again and has \
-                         shipped: a take-over until then gets that one\n";
-            }
-            show(&said);
-            ExitCode::SUCCESS
-        }
-        Err(error) => report_failure(folder, &error.to_string()),
+    let renamed = unless_failed(folder, rename_application(folder, name))?;
+    let (now, before) = (of(name), of(renamed.before.as_ref().map(ApplicationName::as_str)));
+    let mut said = format!("{}: is of {now}; it was of {before}\n", folder.display());
+    if renamed.is_to_be_shipped {
+        said += "its shared folder has the name from before until the application was started again and has shipped: a \
+                 take-over until then gets that one\n";
     }
+    show(&said);
+    Ok(ExitCode::SUCCESS)
 }
 
-fn check(CheckArguments { folder, program }: &CheckArguments) -> ExitCode {
-    let found = match judged_folder(folder) {
-        Ok(found) => found,
-        Err(code) => return code,
-    };
+fn check(CheckArguments { folder, program }: &CheckArguments) -> CommandEnd {
+    let found = unless_failed(folder, judge_folder(folder))?;
     show(&judgement(folder, &found));
-    if !found.is_whole() {
-        return code_of(&found);
+    match program {
+        Some(program) if found.is_whole() => {
+            run_program(folder, Command::new(program).arg(folder)).map(passed_on)
+        }
+        _ => Ok(code_of(&found)),
     }
-    let Some(program) = program else { return ExitCode::SUCCESS };
-    match Command::new(program).arg(folder).status() {
-        Ok(status) => passed_on(status),
-        Err(error) => report_failure(folder, &format!("{} cannot be run: {error}", program.display())),
-    }
-}
-
-/// Validates a folder of objects.
-///
-/// # Errors
-/// The exit code, if the folder cannot be validated. The error is already printed.
-fn judged_folder(folder: &Path) -> Result<FolderJudgement, ExitCode> {
-    judge_folder(folder).map_err(|error| report_failure(folder, &error.to_string()))
 }
 
 /// True for a folder of objects. An unreadable folder counts as a database's: the examination of a database gives the
@@ -153,53 +128,41 @@ pub(crate) fn are_in(folder: &Path) -> bool {
 }
 
 /// `ensile verify` of a folder of objects. The output has a database's verdict, and the counts of the objects.
-pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
+pub(crate) fn verify(arguments: &VerifyArguments) -> CommandEnd {
     let folder = &arguments.folder;
-    let found = match judged_folder(folder) {
-        Ok(found) => found,
-        Err(code) => return code,
-    };
+    let found = unless_failed(folder, judge_folder(folder))?;
     if arguments.json {
-        show(&format!("{:#}\n", facts(folder, &found)));
+        show_json(&facts(folder, &found));
     } else {
         show(&objects_verdict(folder, &found, Some(arguments)));
     }
     if !arguments.repair || found.examination.is_whole() {
-        return code_of(&found);
+        return Ok(code_of(&found));
     }
-    match repair(folder, arguments.options()) {
-        Ok(done) => {
-            done.iter().for_each(|done| show(&after_repair(folder, done, "the objects are as they were")))
-        }
-        Err(error) => return report_failure(folder, &error.to_string()),
+    if let Some(done) = unless_failed(folder, repair(folder, arguments.options()))? {
+        show(&after_repair(folder, &done, "the objects are as they were"));
     }
     // A cut mends damaged bytes. A contradiction between operations remains.
-    match judged_folder(folder) {
-        Ok(left) if left.is_whole() => ExitCode::SUCCESS,
-        Ok(left) => {
-            show(&objects_verdict(folder, &left, None));
-            code_of(&left)
-        }
-        Err(code) => code,
+    let left = unless_failed(folder, judge_folder(folder))?;
+    if !left.is_whole() {
+        show(&objects_verdict(folder, &left, None));
     }
+    Ok(code_of(&left))
 }
 
 /// `ensile inspect` of a folder of objects.
-pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
+pub(crate) fn inspect(arguments: &InspectArguments) -> CommandEnd {
     let folder = &arguments.folder;
     if arguments.archive.is_some() {
-        return report_failure(folder, NO_BACKUP);
+        return Err(report_failure(folder, NO_BACKUP));
     }
-    let found = match judged_folder(folder) {
-        Ok(found) => found,
-        Err(code) => return code,
-    };
+    let found = unless_failed(folder, judge_folder(folder))?;
     if arguments.json {
-        show(&format!("{:#}\n", facts(folder, &found)));
+        show_json(&facts(folder, &found));
     } else {
         show(&(detail_lines(&found.examination, &[]) + &objects_verdict(folder, &found, None)));
     }
-    code_of(&found)
+    Ok(code_of(&found))
 }
 
 fn code_of(found: &FolderJudgement) -> ExitCode {

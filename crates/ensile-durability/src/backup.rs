@@ -29,5 +29,5 @@ pub use copy_driver::{RestoreTarget, WatchCopy, ask, copy_target, pause_copy};
 pub use copy_options::{CopyOptions, check_copy};
 pub use copy_report::{CopyReport, CopyStep};
 pub use copy_run::CopyRun;
-pub use copy_source::{CopySource, backup, restorable_epochs, restore, restore_to_epoch};
+pub use copy_source::{CopySource, restorable_epochs};
 pub(crate) use target::TargetFolder;

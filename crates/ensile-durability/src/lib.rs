@@ -54,8 +54,8 @@ pub use control::recovery_time::{RecoveryForecast, RecoveryRates};
 pub use control::trigger::{CheckpointReason, CheckpointVerdict};
 
 pub use backup::{
-    CopyOptions, CopyReport, CopyRun, CopySource, CopyStep, RestoreTarget, WatchCopy, ask, backup,
-    check_copy, copy_target, pause_copy, restorable_epochs, restore, restore_to_epoch,
+    CopyOptions, CopyReport, CopyRun, CopySource, CopyStep, RestoreTarget, WatchCopy, ask, check_copy,
+    copy_target, pause_copy, restorable_epochs,
 };
 pub use checkpoint::{
     CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointStart,

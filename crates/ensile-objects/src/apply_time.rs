@@ -2,14 +2,11 @@
 //!
 //! One call in [`EVERY`] is timed, and represents the rest. The object's place (its address or its number) and the
 //! operation's TID decide whether a call is timed. Threads therefore share nothing for the decision, and objects take
-//! turns.
+//! turns. A sample counts at most [`OUTLIER`] times the mean of earlier samples: a thread that loses its core in the
+//! midst of an operation gives no information about operations.
 //!
-//! Invariant: a sample counts at most [`OUTLIER`] times the mean of earlier samples. A thread that loses its core in
-//! the midst of an operation gives no information about operations; when operations become ten times as dear, a few
-//! hundred operations show the change.
-//!
-//! Neighbours: `collection` times applied operations, `application` and `object_guards` the application's changes, in
-//! service and at recovery; the durability crate predicts a recovery's duration from the time.
+//! Neighbours: `collection` times applied operations, `application` and `object_guards` the application's changes; the
+//! durability crate predicts a recovery's duration from the time.
 
 use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicU64, Ordering};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_disk::{Disk, RealDisk};
+use ensile_disk::Disk;
 pub use ensile_durability::{CopyOptions, CopyPhase, CopyProgress, CopyReport, WatchCopy};
 use ensile_durability::{
     CopySource, DurabilityError, EntryKind, HeldGuard, RestoreTarget, ask, check_copy, copy_target,
@@ -18,14 +18,11 @@ use ensile_durability::{
 };
 
 use crate::collection::Objects;
+use crate::collection::check::existing_disk;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::framing::ObjectFraming;
 use crate::runtime::OpenRuntime;
 use crate::{ApplicationLog, ObjectKey, Persistent};
-
-fn open_existing_disk(path: &Path) -> Result<Arc<dyn Disk>> {
-    Ok(Arc::new(RealDisk::open_existing(path).map_err(DurabilityError::from)?))
-}
 
 /// Backs the objects in the folder `source` up into the folder `target`. `target` is then an independent folder. A
 /// process may have `source` open. The backup has every change that is durable in the log at the start of the backup.
@@ -44,7 +41,7 @@ pub fn backup(
     watch: &mut WatchCopy<'_>,
 ) -> Result<CopyReport> {
     check_copy(options)?;
-    let source = open_existing_disk(source)?;
+    let source = existing_disk(source)?;
     expect_entries(&*source, EntryKind::Operations)?;
     let run = CopySource::backup(&source, options)?.begin(&copy_target(target, &*source)?)?;
     run.run(&ObjectFraming, &Clock::machine(), &|| Ok(()), watch)
@@ -89,7 +86,7 @@ fn restore_from_source(
     source: impl FnOnce(&Arc<dyn Disk>) -> Result<CopySource, DurabilityError>,
     watch: &mut WatchCopy<'_>,
 ) -> Result<CopyReport> {
-    let from = open_existing_disk(from)?;
+    let from = existing_disk(from)?;
     expect_entries(&*from, EntryKind::Operations)?;
     let source = source(&from)?;
     let target = RestoreTarget::open(target, &[&*from])?;
@@ -130,21 +127,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// bytes. [`folder::restore`](crate::folder::restore) makes a new folder from the backup.
     ///
     /// ```
-    /// # use ensile_objects::{CodecResult, Objects, ObjectsBuilder, ObjectsError, Persistent, folder};
-    /// # struct Price(u64);
-    /// # impl Persistent for Price {
-    /// #     type Operation = u64;
-    /// #     type Output = ();
-    /// #     const VERSION: u16 = 1;
-    /// #     const OPERATION_VERSION: u16 = 1;
-    /// #     fn apply(price: &mut Option<Self>, to: &u64) { *price = Some(Price(*to)) }
-    /// #     fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.0.to_le_bytes()) }
-    /// #     fn decode(_: u16, bytes: &[u8]) -> CodecResult<Self> { Self::decode_operation(1, bytes).map(Self) }
-    /// #     fn encode_operation(to: &u64, out: &mut Vec<u8>) { out.extend_from_slice(&to.to_le_bytes()) }
-    /// #     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
-    /// #         bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
-    /// #     }
-    /// # }
+    /// # use ensile_objects::{Objects, ObjectsBuilder, ObjectsError, folder};
+    #[doc = include_str!("price.txt")]
     /// # fn main() -> Result<(), ObjectsError> {
     /// # let root = std::env::temp_dir().join(format!("ensile-objects-backup-doc-{}", std::process::id()));
     /// # std::fs::create_dir_all(&root).expect("a folder");
@@ -181,7 +165,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         options: CopyOptions,
         watch: &mut WatchCopy<'_>,
     ) -> Result<CopyReport> {
-        self.runtime().backup(target, options, watch)
+        self.runtime.backup(target, options, watch)
     }
 }
 
@@ -204,6 +188,6 @@ impl ApplicationLog {
         options: CopyOptions,
         watch: &mut WatchCopy<'_>,
     ) -> Result<CopyReport> {
-        self.runtime().backup(target, options, watch)
+        self.runtime.backup(target, options, watch)
     }
 }

@@ -136,10 +136,7 @@ struct PartialObject {
 pub(crate) struct Assembly(Mutex<HashMap<Box<[u8]>, PartialObject>>);
 
 impl Assembly {
-    /// Adds a piece. Returns the whole object after its last piece.
-    ///
-    /// # Errors
-    /// The fault of the piece.
+    /// Adds a piece. Returns the whole object after its last piece. The error is the fault of the piece.
     pub(crate) fn add(
         &self,
         tid: Tid,

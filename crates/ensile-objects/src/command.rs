@@ -31,23 +31,9 @@ const UNTOLD: u8 = 2;
 ///
 /// A whole program, for CI and for `ensile objects check DIR --program PATH`:
 /// ```no_run
-/// # use ensile_objects::{CodecResult, Persistent};
-/// # struct Counter(u64);
-/// # impl Persistent for Counter {
-/// #     type Operation = u64;
-/// #     type Output = u64;
-/// #     const VERSION: u16 = 1;
-/// #     const OPERATION_VERSION: u16 = 1;
-/// #     fn apply(_: &mut Option<Self>, by: &u64) -> u64 { *by }
-/// #     fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.0.to_le_bytes()) }
-/// #     fn decode(_: u16, bytes: &[u8]) -> CodecResult<Self> { Self::decode_operation(1, bytes).map(Self) }
-/// #     fn encode_operation(by: &u64, out: &mut Vec<u8>) { out.extend_from_slice(&by.to_le_bytes()) }
-/// #     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
-/// #         bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
-/// #     }
-/// # }
+#[doc = include_str!("price.txt")]
 /// fn main() -> std::process::ExitCode {
-///     ensile_objects::check_command::<String, Counter>(std::env::args_os().skip(1))
+///     ensile_objects::check_command::<String, Price>(std::env::args_os().skip(1))
 /// }
 /// ```
 pub fn check_command<K: ObjectKey, T: Persistent>(folders: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -8,9 +8,7 @@
 //! command prints.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use ensile_disk::{Disk, RealDisk};
 pub use ensile_durability::RangeStart;
 pub use ensile_durability::examination::{
     AgeFacts, BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss,
@@ -22,6 +20,7 @@ use ensile_durability::{application_name, entries_in, examination};
 pub use crate::backups::{
     CopyOptions, CopyPhase, CopyProgress, CopyReport, WatchCopy, backup, restore, restore_to_epoch,
 };
+use crate::collection::check::existing_disk;
 use crate::error::ObjectsResult as Result;
 pub use crate::folder_check::{FolderJudgement, judge_folder};
 use crate::framing::ObjectFraming;
@@ -33,8 +32,7 @@ use crate::framing::ObjectFraming;
 /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if the folder is missing, or its manifest is
 /// unreadable.
 pub fn holds_objects(folder: impl AsRef<Path>) -> Result<bool> {
-    let disk = RealDisk::open_existing(folder)?;
-    Ok(entries_in(&disk)? == Some(EntryKind::Operations))
+    Ok(entries_in(&*existing_disk(folder)?)? == Some(EntryKind::Operations))
 }
 
 /// Cuts a damaged folder to its last consistent epoch, and keeps a copy of the removed parts. Every object then has its
@@ -63,11 +61,7 @@ pub fn holds_objects(folder: impl AsRef<Path>) -> Result<bool> {
 /// a whole, as its device may not be mounted; the files give no consistent state, and the message has the reason; or a
 /// part behind the cut is damaged.
 pub fn repair(folder: impl AsRef<Path>, options: RepairOptions) -> Result<Option<Repaired>> {
-    repair_on(&(Arc::new(RealDisk::open_existing(folder)?) as Arc<dyn Disk>), options)
-}
-
-fn repair_on(disk: &Arc<dyn Disk>, options: RepairOptions) -> Result<Option<Repaired>> {
-    Ok(examination::repair_with(disk, &ObjectFraming, options)?)
+    Ok(examination::repair_with(&existing_disk(folder)?, &ObjectFraming, options)?)
 }
 
 /// Gives the application of a folder another name, or no name (`name` is `None`). No process may have the folder open.
@@ -92,6 +86,6 @@ fn repair_on(disk: &Arc<dyn Disk>, options: RepairOptions) -> Result<Option<Repa
 /// not adopted, or is unreadable. Nothing was changed.
 pub fn rename_application(folder: impl AsRef<Path>, name: Option<&str>) -> Result<Renamed> {
     let name = name.map(application_name).transpose()?;
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_existing(folder)?);
+    let disk = existing_disk(folder)?;
     Ok(ensile_durability::rename_application(&disk, EntryKind::Operations, name)?)
 }

@@ -9,17 +9,17 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::Arc;
 
 use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
-use ensile_disk::{Disk, RealDisk};
 use ensile_durability::examination::{Examination, examine};
 use ensile_durability::{Entry, EntryKind, Recoverable, Refused};
 
 use crate::chunks::{Assembly, LACKS_PIECES};
+use crate::collection::check::existing_disk;
 use crate::error::ObjectsResult as Result;
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
+use crate::framing::judge_each;
 use crate::replay::{LANES, WaitingOperations};
 use crate::shape::fnv_1a;
 
@@ -61,12 +61,8 @@ impl FolderJudgement {
 /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if the folder is in use, is a database's or no folder
 /// of ours, or is unreadable.
 pub fn judge_folder(folder: impl AsRef<Path>) -> Result<FolderJudgement> {
-    judge_on(&(Arc::new(RealDisk::open_existing(folder)?) as Arc<dyn Disk>))
-}
-
-fn judge_on(disk: &Arc<dyn Disk>) -> Result<FolderJudgement> {
     let objects = NamedObjects::new();
-    let examination = examine(disk, &objects)?;
+    let examination = examine(&existing_disk(folder)?, &objects)?;
     let has_pieces = !objects.pieces.is_whole() && examination.is_whole();
     let seen = objects.seen.into_inner();
     let missing = has_pieces.then(|| LACKS_PIECES.to_owned());
@@ -166,20 +162,16 @@ impl Recoverable for NamedObjects {
     }
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        for (at, entry) in entries.iter().enumerate() {
-            let refused = |why: &str| Refused { entry: at, detail: why.to_owned() };
-            let body = ObjectBody::decode(entry.body).map_err(refused)?;
-            self.note(&body).map_err(refused)?;
+        judge_each(entries, |entry| {
+            let body = ObjectBody::decode(entry.body)?;
+            self.note(&body)?;
             self.waiting.keep(fnv_1a(body.key), entry.tid, body.key.into());
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        for (at, entry) in entries.iter().enumerate() {
-            self.load_one(entry).map_err(|why| Refused { entry: at, detail: why.into() })?;
-        }
-        Ok(())
+        judge_each(entries, |entry| self.load_one(entry))
     }
 
     fn advance_watermark(&self, epoch: Epoch) {

@@ -1,6 +1,7 @@
-//! A state that judges the form of entries, and keeps no entry.
+//! Judgement of entries one by one, and a state that judges the form of entries and keeps no entry.
 //!
-//! Neighbours: repairs and copies of folders verify with the state; `format` has the forms.
+//! Neighbours: recoveries judge their entries; repairs and copies of folders verify with the state; `format` has the
+//! forms.
 
 use ensile_durability::{Entry, EntryKind, Recoverable, Refused};
 
@@ -15,24 +16,27 @@ impl Recoverable for ObjectFraming {
     }
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        each_form(entries, true, OF_CHECKPOINT)
+        judge_each(entries, |entry| check_form(entry, true, OF_CHECKPOINT))
     }
 
     fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        each_form(entries, false, OF_LOG)
+        judge_each(entries, |entry| check_form(entry, false, OF_LOG))
     }
 }
 
-/// Checks that every entry is an entry of the log, or that every entry is an entry of a checkpoint.
-fn each_form(entries: &[Entry<'_>], are_of_log: bool, otherwise: &'static str) -> Result<(), Refused> {
-    for (entry, Entry { body, .. }) in entries.iter().enumerate() {
-        let refused = |detail: &str| Refused { entry, detail: detail.to_owned() };
-        let body = ObjectBody::decode(body).map_err(refused)?;
-        if body.form.is_of_log() != are_of_log {
-            return Err(refused(otherwise));
-        }
-    }
-    Ok(())
+/// Judges the entries one by one. The first fault refuses the entries.
+pub(crate) fn judge_each<'e>(
+    entries: &'e [Entry<'e>],
+    mut judge: impl FnMut(&'e Entry<'e>) -> Result<(), Box<str>>,
+) -> Result<(), Refused> {
+    let mut numbered = entries.iter().enumerate();
+    numbered.try_for_each(|(at, entry)| judge(entry).map_err(|why| Refused { entry: at, detail: why.into() }))
+}
+
+/// Checks that an entry is of the log, or of a checkpoint.
+fn check_form(entry: &Entry<'_>, is_of_log: bool, otherwise: &str) -> Result<(), Box<str>> {
+    let form = ObjectBody::decode(entry.body)?.form;
+    if form.is_of_log() == is_of_log { Ok(()) } else { Err(otherwise.into()) }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

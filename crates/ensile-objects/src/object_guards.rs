@@ -2,17 +2,13 @@
 //! poisoning of an object whose change panics.
 //!
 //! ```text
-//! look      lock: its last epoch is noted | shown | unlock
+//! look      lock: its last epoch is noted (R1) | shown | unlock
 //! change    lock | log | its epoch is noted | make, timed | unlock              if either panics: poisoned
 //! walk      lock: refused if it is poisoned | its bytes, ckpt | unlock
 //! replay    lock: passed over if it is poisoned | make again | unlock           if that panics: poisoned
 //! ```
-//! Invariants:
-//! - O7: an object's lock is held over the log call and the change, and over the object's bytes and their `ckpt`.
-//! - O6: an object whose change panics is poisoned before its lock is free. The half-changed object is dropped, so
-//!   nothing can show it. No checkpoint is made while an object is poisoned, so the log keeps the operation for the
-//!   next open.
-//! - R1: the epoch of an object's last change is noted where the object is locked, before any reply about the object.
+//! Invariants: O7: the lock is held over all of a line. O6: an object whose change panics is poisoned before its lock
+//! is free, and the half-changed object is dropped, so nothing can show it.
 //!
 //! Neighbours: an application that keeps its own objects has the objects here, and calls from its
 //! [`Application`](crate::Application). An application whose own locks do the same needs nothing from here.

@@ -1,12 +1,9 @@
 //! Operations that wait until all earlier operations are read, in windows of epochs.
 //!
 //! Several threads read the log, in pieces, the oldest piece first. An operation waits here until every entry of its
-//! epoch is read. Then the waiting operations of the epoch are applied, object by object, in the order of TIDs.
-//!
-//! Invariants:
-//! - O4: of an object's operations, the operation with the smaller TID is applied first. All operations of an object
-//!   are in the same lane, and one thread at a time drains a lane.
-//! - L8: only the operations of the pieces that are being read, and of the same epochs, wait.
+//! epoch is read. Then the waiting operations of the epoch are applied, object by object, in the order of TIDs (O4):
+//! all operations of an object are in the same lane, and one thread at a time drains a lane. Only the operations of the
+//! pieces that are being read, and of the same epochs, wait (L8).
 //!
 //! Objects of successive operations lie anywhere in memory. The places of later operations' objects are prefetched in
 //! two steps, so that their cache misses overlap.

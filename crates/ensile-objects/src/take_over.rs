@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ensile_base::clock::Clock;
 use ensile_disk::{Disk, RealDisk};
-use ensile_durability::{DurabilityError, EntryKind, SharedStore, TakeOver, TakeOverReport};
+use ensile_durability::{EntryKind, SharedStore, TakeOver, TakeOverReport};
 
 use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::folder_check::verifier;
@@ -43,16 +43,12 @@ pub fn take_over(
     bytes_per_second: Option<u64>,
 ) -> Result<TakeOverReport> {
     if bytes_per_second == Some(0) {
-        return Err(
-            DurabilityError::Config("a take-over that may fetch 0 bytes a second never ends".into()).into()
-        );
+        return Err(ObjectsError::Misuse("a take-over that may fetch 0 bytes a second never ends".into()));
     }
     // The check comes before the folder is marked as a take-over's.
     if TakeOver::entries_in(&**store)? != EntryKind::Operations {
-        return Err(DurabilityError::Config(
-            "the store has a database, and no objects: use `ensile take-over`".into(),
-        )
-        .into());
+        let why = "the store has a database, and no objects: use `ensile take-over`";
+        return Err(ObjectsError::Misuse(why.into()));
     }
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_hidden(target)?);
     let take_over = TakeOver::begin(store, &disk, bytes_per_second)?;

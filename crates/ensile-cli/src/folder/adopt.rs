@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use ensile::folder::{self, AdoptOptions};
 
-use super::output::{report_failure, show};
+use super::output::{CommandEnd, show, unless_failed};
 
 /// `ensile adopt`.
 #[derive(Debug, Args)]
@@ -22,29 +22,26 @@ pub(crate) struct AdoptArguments {
     without_buffers: bool,
 }
 
-pub(crate) fn adopt(AdoptArguments { folder, without_buffers }: &AdoptArguments) -> ExitCode {
-    match folder::adopt_with(folder, AdoptOptions { without_buffers: *without_buffers }) {
-        Ok(adopted) => {
-            show(&format!(
-                "{}: is now database {}, a copy of {}\n",
-                folder.display(),
-                adopted.database,
-                adopted.parent
-            ));
-            if adopted.taken_entries > 0 {
-                show(&format!(
-                    "it was the folder that a process-safe life left: {} entries of its mapped buffers are in the log now\n",
-                    adopted.taken_entries
-                ));
-            }
-            match adopted.not_proven {
-                Some(left) if left.is_taken() => show(&format!("not proven: {left}\n")),
-                // The user has agreed to the loss, so the line leaves the remedy out.
-                Some(left) => show(&format!("given up: {}\n", left.loss())),
-                None => {}
-            }
-            ExitCode::SUCCESS
-        }
-        Err(error) => report_failure(folder, &error.to_string()),
+pub(crate) fn adopt(AdoptArguments { folder, without_buffers }: &AdoptArguments) -> CommandEnd {
+    let options = AdoptOptions { without_buffers: *without_buffers };
+    let adopted = unless_failed(folder, folder::adopt_with(folder, options))?;
+    show(&format!(
+        "{}: is now database {}, a copy of {}\n",
+        folder.display(),
+        adopted.database,
+        adopted.parent
+    ));
+    if adopted.taken_entries > 0 {
+        show(&format!(
+            "it was the folder that a process-safe life left: {} entries of its mapped buffers are in the log now\n",
+            adopted.taken_entries
+        ));
     }
+    match adopted.not_proven {
+        Some(left) if left.is_taken() => show(&format!("not proven: {left}\n")),
+        // The user has agreed to the loss, so the line leaves the remedy out.
+        Some(left) => show(&format!("given up: {}\n", left.loss())),
+        None => {}
+    }
+    Ok(ExitCode::SUCCESS)
 }

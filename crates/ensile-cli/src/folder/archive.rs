@@ -13,17 +13,15 @@ use std::process::ExitCode;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use ensile::Error;
-use ensile::folder::{
-    self, ArchiveFacts, ArchivedGeneration, CopyProgress, Damage, EpochSpan, RestoredFromArchive,
-};
+use ensile::folder::{self, ArchiveFacts, ArchivedGeneration, Damage, EpochSpan, RestoredFromArchive};
 use ensile::receipt::Epoch;
 use ensile_durability::DurabilityError;
 use serde_json::{Value, json};
 
-use super::copy_progress::ShownProgress;
+use super::copy_progress::with_progress;
 use super::figures::{MEGABYTE, format_bytes, format_epoch_range};
-use super::json::damage_json;
-use super::output::{DAMAGED, not_made, report_failure, show};
+use super::json::{damage_json, list_of};
+use super::output::{CommandEnd, DAMAGED, not_made, show, show_json, unless_failed};
 
 /// `ensile restore-archive`.
 #[derive(Debug, Args)]
@@ -45,64 +43,51 @@ pub(crate) struct RestoreArguments {
 }
 
 /// Makes a database from an archive.
-pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
+pub(crate) fn restore(arguments: &RestoreArguments) -> CommandEnd {
     let RestoreArguments { archive, folder, to_epoch, rate_mb, json } = arguments;
     let rate = rate_mb.map(|rate| rate * MEGABYTE);
-    let mut shown = ShownProgress::default();
-    let mut watch = |progress: &CopyProgress| shown.show(progress);
-    let outcome = folder::restore_from_archive_with(archive, folder, Epoch::new(*to_epoch), rate, &mut watch);
-    shown.end();
-    match outcome {
-        Ok(restored) if *json => {
-            let RestoredFromArchive { database, parent, epoch, durable, entries, bytes, .. } = restored;
-            let restored = json!({
-                "folder": folder, "database": database, "parent": parent, "epoch": epoch.number(),
-                "durable": durable.number(), "log_entries": entries, "bytes_written": bytes,
-            });
-            show(&format!("{restored:#}\n"));
-            ExitCode::SUCCESS
-        }
-        Ok(restored) => {
-            show(&format!(
-                "{}: is now database {}, as database {} was at the end of epoch {to_epoch}; the archive goes up to \
-                 epoch {}; {} entries, {}\n",
-                folder.display(),
-                restored.database,
-                restored.parent,
-                restored.durable.number(),
-                restored.entries,
-                format_bytes(restored.bytes)
-            ));
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            let code = not_made(archive, &error);
-            let is_damaged = || folder::inspect_archive(archive).is_ok_and(|found| !found.damage.is_empty());
-            match error {
-                // A missing file may be present and damaged.
-                Error::Storage(why)
-                    if matches!(why.cause(), DurabilityError::NotInArchive { .. }) && is_damaged() =>
-                {
-                    ExitCode::from(DAMAGED)
-                }
-                _ => code,
+    let to = Epoch::new(*to_epoch);
+    let outcome = with_progress(|watch| folder::restore_from_archive_with(archive, folder, to, rate, watch));
+    let restored = outcome.map_err(|error| {
+        let code = not_made(archive, &error);
+        let is_damaged = || folder::inspect_archive(archive).is_ok_and(|found| !found.damage.is_empty());
+        match error {
+            // A missing file may be present and damaged.
+            Error::Storage(why)
+                if matches!(why.cause(), DurabilityError::NotInArchive { .. }) && is_damaged() =>
+            {
+                ExitCode::from(DAMAGED)
             }
+            _ => code,
         }
+    })?;
+    let RestoredFromArchive { database, parent, epoch, durable, entries, bytes, .. } = restored;
+    if *json {
+        show_json(&json!({
+            "folder": folder, "database": database, "parent": parent, "epoch": epoch.number(),
+            "durable": durable.number(), "log_entries": entries, "bytes_written": bytes,
+        }));
+    } else {
+        show(&format!(
+            "{}: is now database {database}, as database {parent} was at the end of epoch {to_epoch}; the archive goes up to \
+             epoch {}; {entries} entries, {}\n",
+            folder.display(),
+            durable.number(),
+            format_bytes(bytes)
+        ));
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the findings. Exit code 1 if a file of the archive is damaged.
-pub(super) fn print(folder: &Path, found: ensile::Result<ArchiveFacts>, is_json: bool) -> ExitCode {
-    let found = match found {
-        Ok(found) => found,
-        Err(error) => return report_failure(folder, &error.to_string()),
-    };
+pub(super) fn print(folder: &Path, found: ensile::Result<ArchiveFacts>, is_json: bool) -> CommandEnd {
+    let found = unless_failed(folder, found)?;
     if is_json {
-        show(&format!("{:#}\n", json!({ "folder": folder, "archive": archive_json(&found) })));
+        show_json(&json!({ "folder": folder, "archive": archive_json(&found) }));
     } else {
         show(&archive_lines(folder, &found));
     }
-    if found.damage.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) }
+    Ok(if found.damage.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
 }
 
 fn archive_lines(folder: &Path, found: &ArchiveFacts) -> String {
@@ -153,8 +138,7 @@ fn archive_json(found: &ArchiveFacts) -> Value {
     let range = |of: &EpochSpan| json!([of.after.number(), of.to.number()]);
     json!({
         "database": found.database, "from": found.from.number(),
-        "generations": found.generations.iter().map(generation).collect::<Vec<_>>(),
-        "ranges": found.ranges.iter().map(range).collect::<Vec<_>>(),
+        "generations": list_of(&found.generations, generation), "ranges": list_of(&found.ranges, range),
         "unfinished": found.unfinished, "damage": damage_json(&found.damage),
     })
 }

@@ -12,17 +12,15 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use ensile::Error;
-use ensile::folder::{self, CopyOptions, CopyProgress, CopyReport};
+use ensile::folder::{self, CopyOptions, CopyReport};
 use ensile::receipt::Epoch;
-use ensile_objects::ObjectsError;
 use ensile_objects::folder as objects;
 use serde_json::json;
 
-use super::copy_progress::ShownProgress;
+use super::copy_progress::with_progress;
 use super::figures::{MEGABYTE, format_bytes, format_epoch_list};
 use super::json::not_proven_json;
-use super::output::{LACKS_RESULTS, not_made, report_failure, show};
+use super::output::{CommandEnd, LACKS_RESULTS, not_made, of_objects, report_failure, show, show_json};
 
 /// `ensile backup`.
 #[derive(Debug, Args)]
@@ -71,61 +69,39 @@ pub(crate) struct RestoreBackupArguments {
 }
 
 /// Backs a database up.
-pub(crate) fn backup(arguments: &BackupArguments) -> ExitCode {
+pub(crate) fn backup(arguments: &BackupArguments) -> CommandEnd {
     let BackupArguments { folder, backup, keep, rate_mb, json } = arguments;
     let options = CopyOptions { bytes_per_second: rate_mb.map(|rate| rate * MEGABYTE), keep: *keep };
-    let mut shown = ShownProgress::default();
-    let mut watch = |progress: &CopyProgress| shown.show(progress);
-    let outcome = if holds_objects(folder) {
-        objects::backup(folder, backup, options, &mut watch).map_err(of_objects)
-    } else {
-        folder::backup(folder, backup, options, &mut watch)
-    };
-    shown.end();
-    match outcome {
-        Ok(report) => {
-            report_copy(backup, &report, *json, "a backup of");
-            copy_exit_code(&report)
-        }
-        Err(error) => not_made(folder, &error),
-    }
+    let outcome = with_progress(|watch| match holds_objects(folder) {
+        true => objects::backup(folder, backup, options, watch).map_err(of_objects),
+        false => folder::backup(folder, backup, options, watch),
+    });
+    let report = outcome.map_err(|error| not_made(folder, &error))?;
+    report_copy(backup, &report, *json, "a backup of");
+    Ok(copy_exit_code(&report))
 }
 
 /// Makes a new database from a backup.
-pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
+pub(crate) fn restore(arguments: &RestoreBackupArguments) -> CommandEnd {
     let RestoreBackupArguments { backup, folder, at, to_epoch, archive, rate_mb, json } = arguments;
-    let (at, rate) = (at.map(Epoch::new), rate_mb.map(|rate| rate * MEGABYTE));
-    let mut shown = ShownProgress::default();
-    let mut watch = |progress: &CopyProgress| shown.show(progress);
-    let outcome = match to_epoch {
-        Some(_) if archive.is_some() && holds_objects(backup) => {
-            return report_failure(backup, "it is a backup of objects, and those have no archive");
-        }
-        Some(to) if holds_objects(backup) => {
-            objects::restore_to_epoch(backup, folder, Epoch::new(*to), rate, &mut watch).map_err(of_objects)
-        }
-        None if holds_objects(backup) => {
-            objects::restore(backup, folder, at, rate, &mut watch).map_err(of_objects)
-        }
-        Some(to) => {
-            let to = Epoch::new(*to);
-            folder::restore_to_epoch(backup, archive.as_deref(), folder, to, rate, &mut watch)
-        }
-        None => folder::restore_with(backup, folder, at, rate, &mut watch),
-    };
-    shown.end();
-    match outcome {
-        Ok(report) => {
-            report_copy(folder, &report, *json, "restored from");
-            // The caller asked for the smaller epoch.
-            if at.or(to_epoch.map(Epoch::new)).is_some() {
-                ExitCode::SUCCESS
-            } else {
-                copy_exit_code(&report)
-            }
-        }
-        Err(error) => not_made(backup, &error),
+    let (at, to_epoch) = (at.map(Epoch::new), to_epoch.map(Epoch::new));
+    let rate = rate_mb.map(|rate| rate * MEGABYTE);
+    let are_objects = holds_objects(backup);
+    if archive.is_some() && are_objects {
+        return Err(report_failure(backup, "it is a backup of objects, and those have no archive"));
     }
+    let outcome = with_progress(|watch| match to_epoch {
+        Some(to) if are_objects => {
+            objects::restore_to_epoch(backup, folder, to, rate, watch).map_err(of_objects)
+        }
+        None if are_objects => objects::restore(backup, folder, at, rate, watch).map_err(of_objects),
+        Some(to) => folder::restore_to_epoch(backup, archive.as_deref(), folder, to, rate, watch),
+        None => folder::restore_with(backup, folder, at, rate, watch),
+    });
+    let report = outcome.map_err(|error| not_made(backup, &error))?;
+    report_copy(folder, &report, *json, "restored from");
+    // The caller asked for the smaller epoch.
+    Ok(if at.or(to_epoch).is_some() { ExitCode::SUCCESS } else { copy_exit_code(&report) })
 }
 
 /// Exit code of a finished copy. A script that removes the source after exit code 3 would lose results.
@@ -139,28 +115,19 @@ fn holds_objects(folder: &Path) -> bool {
     objects::holds_objects(folder).unwrap_or(false)
 }
 
-/// Turns an error of objects into an error of a database.
-fn of_objects(error: ObjectsError) -> Error {
-    match error {
-        ObjectsError::Storage(error) => Error::Storage(error),
-        error => Error::Misuse(error.to_string()),
-    }
-}
-
 /// Prints the outcome of a copy.
 fn report_copy(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
     if is_json {
         let numbers = |epochs: &[Epoch]| epochs.iter().map(|epoch| epoch.number()).collect::<Vec<_>>();
         let (kept, dropped) = (numbers(&report.kept), numbers(&report.dropped));
-        let report = json!({
+        show_json(&json!({
             "folder": folder, "database": report.database, "parent": report.parent, "epoch": report.epoch.number(),
             "durable": report.durable.number(),
             "entries": report.entries, "pages": report.pages, "pages_written": report.pages_written,
             "bytes": report.bytes, "bytes_written": report.bytes_written, "log_entries": report.log_entries,
             "overruns": report.overruns, "kept": kept, "dropped": dropped,
             "not_proven": report.not_proven.as_ref().map(not_proven_json),
-        });
-        show(&format!("{report:#}\n"));
+        }));
         return;
     }
     let mut text = format!(

@@ -24,29 +24,18 @@ pub(super) fn lines(facts: Option<&BackupFacts>) -> String {
             let at = epoch.map_or_else(String::new, |epoch| {
                 format!(", as it was at the end of epoch {}", epoch.number())
             });
+            let states = |epochs: &[Epoch], one: &str, several: &str| match epochs.len() {
+                0 => None,
+                1 => Some(one.to_owned()),
+                _ => Some(format!("{several} {}", format_epoch_list(epochs))),
+            };
+            let logged = "pictures and the logs behind them at the epochs";
             let kept = [
-                match pictures.len() {
-                    0 => String::new(),
-                    1 => "one picture".to_owned(),
-                    _ => format!("pictures of the epochs {}", format_epoch_list(pictures)),
-                },
-                match logged_pictures.len() {
-                    0 => String::new(),
-                    1 => "a picture and the log behind it".to_owned(),
-                    _ => {
-                        format!(
-                            "pictures and the logs behind them at the epochs {}",
-                            format_epoch_list(logged_pictures)
-                        )
-                    }
-                },
-                match files.len() {
-                    0 => String::new(),
-                    1 => "a copy of its files".to_owned(),
-                    _ => format!("copies of its files at the epochs {}", format_epoch_list(files)),
-                },
+                states(pictures, "one picture", "pictures of the epochs"),
+                states(logged_pictures, "a picture and the log behind it", logged),
+                states(files, "a copy of its files", "copies of its files at the epochs"),
             ];
-            let kept: Vec<String> = kept.into_iter().filter(|kept| !kept.is_empty()).collect();
+            let kept: Vec<String> = kept.into_iter().flatten().collect();
             format!("a backup of database {of}{at}: {}\n", kept.join(", "))
         }
         Some(BackupFacts::Restored { from, epoch }) => {

@@ -11,7 +11,7 @@ use ensile::folder::{self, Before, Change};
 use serde_json::{Map, Value};
 
 use super::figures::hex;
-use super::output::{exit_code, report_failure};
+use super::output::{CommandEnd, exit_code, unless_failed};
 use super::verdict::{not_proven, verdict};
 
 /// Help text of `--changes`.
@@ -30,28 +30,26 @@ synced once more, so that no power failure takes back what was printed. What a p
 since is not among the lines, and is told on standard error. The memory taken is that of the changes of a few epochs.";
 
 /// Prints the changes in a folder's log.
-pub(super) fn print(path: &Path) -> ExitCode {
+pub(super) fn print(path: &Path) -> CommandEnd {
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut written = Ok(());
     let found = folder::changes(path, &mut |change| {
         written = writeln!(out, "{}", line(change));
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    match (found, written.and_then(|()| out.flush())) {
-        (Err(error), _) => report_failure(path, &error.to_string()),
+    let found = unless_failed(path, found)?;
+    match written.and_then(|()| out.flush()) {
         // The reader has seen enough.
-        (Ok(_), Err(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        (Ok(_), Err(error)) => report_failure(path, &error.to_string()),
-        (Ok(found), Ok(())) => {
-            if found.is_whole() {
-                // Acknowledged results that are missing in the printed lines.
-                eprint!("{}", not_proven(&found));
-            } else {
-                eprint!("{}", verdict(path, &found, None));
-            }
-            exit_code(&found)
-        }
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
+        written => unless_failed(path, written)?,
     }
+    if found.is_whole() {
+        // Acknowledged results that are missing in the printed lines.
+        eprint!("{}", not_proven(&found));
+    } else {
+        eprint!("{}", verdict(path, &found, None));
+    }
+    Ok(exit_code(&found))
 }
 
 fn line(change: &Change<'_>) -> Value {

@@ -6,19 +6,28 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
 
 use ensile::folder::{CopyPhase, CopyProgress};
+use ensile_objects::folder::WatchCopy;
 
 use super::figures::format_bytes;
 
 /// Progress of a copy. A terminal shows a line that is overwritten for each percent of a phase. A new beginning of the
 /// copy is printed as a line of its own, on a terminal or not.
 #[derive(Default)]
-pub(super) struct ShownProgress {
+struct ShownProgress {
     last: Option<(CopyPhase, u64)>,
     overruns: u64,
 }
 
+/// Runs a copy, and shows its progress.
+pub(super) fn with_progress<T>(copy: impl FnOnce(&mut WatchCopy<'_>) -> T) -> T {
+    let mut shown = ShownProgress::default();
+    let outcome = copy(&mut |progress| shown.show(progress));
+    shown.end();
+    outcome
+}
+
 impl ShownProgress {
-    pub(super) fn show(&mut self, progress: &CopyProgress) -> ControlFlow<()> {
+    fn show(&mut self, progress: &CopyProgress) -> ControlFlow<()> {
         if progress.overruns > self.overruns {
             self.overruns = progress.overruns;
             self.end();
@@ -51,7 +60,7 @@ impl ShownProgress {
         ControlFlow::Continue(())
     }
 
-    pub(super) fn end(&self) {
+    fn end(&self) {
         if self.last.is_some() {
             let _ = writeln!(io::stderr());
         }

@@ -3,10 +3,12 @@
 //! Neighbours: [`ensile::folder`] collects the facts; `details` and `verdict` print the same facts as text.
 
 use ensile::folder::{
-    AgeFacts, Damage, EntryType, Examination, Loss, NotProven, NotProvenReason, PageFileFacts, PictureFacts,
-    RangeFacts, Remedy, SectionFacts, TableFacts,
+    AgeFacts, CheckpointFacts, Damage, EntryType, Examination, FileFacts, GenerationFacts, Loss, NotProven,
+    NotProvenReason, PageFileFacts, PictureFacts, RangeFacts, Remedy, RememberedStore, SectionFacts,
+    TableFacts, Unread,
 };
 use ensile::receipt::Epoch;
+use ensile::recovery::TornTail;
 use serde_json::{Value, json};
 
 use super::backup_facts;
@@ -14,71 +16,61 @@ use super::details::role;
 use super::figures::hex;
 
 pub(crate) fn examination(found: &Examination) -> Value {
-    let generations: Vec<Value> = found
-        .generations
-        .iter()
-        .map(|generation| {
-            json!({
-                "number": generation.number, "first": generation.first.number(), "logs": generation.logs,
-                "closed": generation.is_closed, "durable": generation.durable.map(Epoch::number),
-                "entries": generation.entries, "covered_entries": generation.covered_entries,
-                "ignored_entries": generation.ignored_entries,
-            })
-        })
-        .collect();
-    let checkpoint = found.checkpoint.as_ref().map(|checkpoint| {
-        let picture_epoch = checkpoint.picture_epoch().map(Epoch::number);
-        let kind = match picture_epoch {
-            Some(_) => "picture",
-            None if checkpoint.ranges.is_empty() => "fuzzy",
-            None => "cycling",
-        };
+    let generation = |of: &GenerationFacts| {
         json!({
-            "number": checkpoint.number, "kind": kind,
-            "picture_epoch": picture_epoch, "low": checkpoint.low.number(), "high": checkpoint.high.number(),
-            "files": checkpoint.files, "entries": checkpoint.entries, "bytes": checkpoint.bytes,
-            "ranges": checkpoint.ranges.iter().map(range).collect::<Vec<_>>(),
-            "picture": checkpoint.picture.as_ref().map(picture),
+            "number": of.number, "first": of.first.number(), "logs": of.logs, "closed": of.is_closed,
+            "durable": of.durable.map(Epoch::number), "entries": of.entries, "covered_entries": of.covered_entries,
+            "ignored_entries": of.ignored_entries,
         })
-    });
-    let files: Vec<Value> = found
-        .files
-        .iter()
-        .map(|file| {
-            json!({
-                "name": file.name, "role": role(&file.role), "bytes": file.bytes, "whole_bytes": file.whole_bytes,
-                "entries": file.entries, "epochs": epochs_json(file.epochs),
-            })
+    };
+    let file = |of: &FileFacts| {
+        json!({
+            "name": of.name, "role": role(&of.role), "bytes": of.bytes, "whole_bytes": of.whole_bytes,
+            "entries": of.entries, "epochs": epochs_json(of.epochs),
         })
-        .collect();
-    let torn_tails: Vec<Value> = found
-        .torn_tails
-        .iter()
-        .map(|tail| {
-            json!({
-                "file": tail.file, "offset": tail.offset, "bytes": tail.bytes, "epochs": epochs_json(tail.epochs),
-                "detail": tail.detail,
-            })
+    };
+    let torn_tail = |of: &TornTail| {
+        json!({
+            "file": of.file, "offset": of.offset, "bytes": of.bytes, "epochs": epochs_json(of.epochs),
+            "detail": of.detail,
         })
-        .collect();
-    let unread: Vec<Value> =
-        found.unread.iter().map(|unread| json!({ "path": unread.path, "detail": unread.detail })).collect();
-    let to_take =
-        found.to_take.map(|(entries, epoch)| json!({ "entries": entries, "epoch": epoch.number() }));
-    let shared_store = found
-        .shared_store
-        .as_ref()
-        .map(|remembered| json!({ "store": remembered.store, "is_fenced": remembered.is_fenced }));
+    };
+    let unread = |of: &Unread| json!({ "path": of.path, "detail": of.detail });
+    let to_take = |(entries, epoch): (u64, Epoch)| json!({ "entries": entries, "epoch": epoch.number() });
+    let store = |of: &RememberedStore| json!({ "store": of.store, "is_fenced": of.is_fenced });
     json!({
-        "whole": found.is_whole(), "refused": found.refused, "shared_store": shared_store, "application": found.application,
-        "types": found.types.iter().map(entry_type).collect::<Vec<_>>(),
+        "whole": found.is_whole(), "refused": found.refused, "shared_store": found.shared_store.as_ref().map(store),
+        "application": found.application,
+        "types": list_of(&found.types, entry_type),
         "durable_epoch": found.durable_epoch.map(Epoch::number),
         "backup": found.backup.as_ref().map(backup_facts::facts),
-        "generations": generations, "checkpoint": checkpoint, "files": files, "torn_tails": torn_tails,
-        "unfinished_epochs": epochs_json(found.unfinished_epochs), "unread": unread, "to_take": to_take,
+        "generations": list_of(&found.generations, generation),
+        "checkpoint": found.checkpoint.as_ref().map(checkpoint), "files": list_of(&found.files, file),
+        "torn_tails": list_of(&found.torn_tails, torn_tail),
+        "unfinished_epochs": epochs_json(found.unfinished_epochs), "unread": list_of(&found.unread, unread),
+        "to_take": found.to_take.map(to_take),
         "not_proven": found.not_proven.as_ref().map(not_proven_json),
         "damage": damage_json(&found.damage), "unneeded": damage_json(&found.unneeded),
         "remedy": found.remedy.as_ref().map(remedy),
+    })
+}
+
+/// List with an element for each fact.
+pub(super) fn list_of<F>(facts: &[F], element: impl Fn(&F) -> Value) -> Vec<Value> {
+    facts.iter().map(element).collect()
+}
+
+fn checkpoint(of: &CheckpointFacts) -> Value {
+    let picture_epoch = of.picture_epoch().map(Epoch::number);
+    let kind = match picture_epoch {
+        Some(_) => "picture",
+        None if of.ranges.is_empty() => "fuzzy",
+        None => "cycling",
+    };
+    json!({
+        "number": of.number, "kind": kind, "picture_epoch": picture_epoch, "low": of.low.number(),
+        "high": of.high.number(), "files": of.files, "entries": of.entries, "bytes": of.bytes,
+        "ranges": list_of(&of.ranges, range), "picture": of.picture.as_ref().map(picture),
     })
 }
 
@@ -126,11 +118,10 @@ fn picture(picture: &PictureFacts) -> Value {
     let file =
         |of: &PageFileFacts| json!({ "name": of.name, "bytes": of.bytes, "used_bytes": of.used_bytes });
     json!({
-        "tables": picture.sections.iter().map(section).collect::<Vec<_>>(),
-        "ages": picture.ages.iter().map(age).collect::<Vec<_>>(),
+        "tables": list_of(&picture.sections, section), "ages": list_of(&picture.ages, age),
         "parts": picture.parts, "displaced_blocks": picture.displaced_blocks, "displaced": picture.displaced,
         "displaced_tails": picture.displaced_tails, "displaced_tail_bytes": picture.displaced_tail_bytes,
-        "files": picture.files.iter().map(file).collect::<Vec<_>>(),
+        "files": list_of(&picture.files, file),
     })
 }
 
@@ -147,9 +138,7 @@ fn epochs_json(epochs: Option<(Epoch, Epoch)>) -> Value {
 }
 
 pub(super) fn damage_json(damage: &[Damage]) -> Vec<Value> {
-    let one =
-        |damage: &Damage| json!({ "file": damage.file, "offset": damage.offset, "detail": damage.detail });
-    damage.iter().map(one).collect()
+    list_of(damage, |of| json!({ "file": of.file, "offset": of.offset, "detail": of.detail }))
 }
 
 pub(super) fn not_proven_json(left: &NotProven) -> Value {

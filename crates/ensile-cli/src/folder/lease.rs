@@ -6,13 +6,13 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
 use clap::Args;
 use ensile::folder;
 
-use super::output::report_failure;
+use super::output::{CommandEnd, report_failure, unless_failed};
 
 /// Exit code if the command succeeded but the database removed files during the command.
 const OVERRUN: u8 = 3;
@@ -28,31 +28,28 @@ pub(crate) struct LeaseArguments {
 }
 
 /// Runs the command under a lease.
-pub(crate) fn run(arguments: &LeaseArguments) -> ExitCode {
-    let LeaseArguments { folder, command } = arguments;
-    let lease = match folder::lease(folder) {
-        Ok(lease) => lease,
-        Err(error) => return report_failure(folder, &error.to_string()),
-    };
+pub(crate) fn run(LeaseArguments { folder, command }: &LeaseArguments) -> CommandEnd {
+    let lease = unless_failed(folder, folder::lease(folder))?;
     let Some((program, rest)) = command.split_first() else {
-        return report_failure(folder, "no command was given");
+        return Err(report_failure(folder, "no command was given"));
     };
-    let status = match Command::new(program).args(rest).status() {
-        Ok(status) => status,
-        Err(error) => {
-            return report_failure(folder, &format!("{} cannot be run: {error}", program.display()));
-        }
-    };
-    match lease.has_all_names() {
-        Ok(true) => {}
-        Ok(false) => {
-            let why = "files were removed while the command ran, as it took too long or the database was opened or closed: run it again";
-            report_failure(folder, why);
-            return if status.success() { ExitCode::from(OVERRUN) } else { passed_on(status) };
-        }
-        Err(error) => return report_failure(folder, &error.to_string()),
+    let status = run_program(folder, Command::new(program).args(rest))?;
+    if unless_failed(folder, lease.has_all_names())? {
+        return Ok(passed_on(status));
     }
-    passed_on(status)
+    let why = "files were removed while the command ran, as it took too long or the database was opened or closed: run it again";
+    report_failure(folder, why);
+    Ok(if status.success() { ExitCode::from(OVERRUN) } else { passed_on(status) })
+}
+
+/// Runs a program to its end.
+///
+/// # Errors
+/// The exit code, if the program cannot be run. The error is already printed.
+pub(crate) fn run_program(folder: &Path, command: &mut Command) -> Result<ExitStatus, ExitCode> {
+    let status = command.status();
+    let program = Path::new(command.get_program()).display();
+    unless_failed(folder, status.map_err(|error| format!("{program} cannot be run: {error}")))
 }
 
 /// The exit code of the command. If a signal ended the command, 128 plus the signal's number, as in a shell.

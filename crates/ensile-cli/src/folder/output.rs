@@ -2,6 +2,7 @@
 //!
 //! Neighbours: every command of [`super`] and of `objects` prints here.
 
+use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,6 +10,11 @@ use std::process::ExitCode;
 use ensile::Error;
 use ensile::folder::Examination;
 use ensile_durability::DurabilityError;
+use ensile_objects::ObjectsError;
+use serde_json::Value;
+
+/// Exit code of a command. The error is the code after a failure that is already printed.
+pub(crate) type CommandEnd = Result<ExitCode, ExitCode>;
 
 /// Exit code if something is damaged.
 pub(crate) const DAMAGED: u8 = 1;
@@ -37,6 +43,23 @@ pub(crate) fn show(text: &str) {
     {
         eprintln!("ensile: standard output: {error}");
     }
+}
+
+pub(crate) fn show_json(document: &Value) {
+    show(&format!("{document:#}\n"));
+}
+
+/// Turns an error of objects into an error of a database.
+pub(crate) fn of_objects(error: ObjectsError) -> Error {
+    match error {
+        ObjectsError::Storage(error) => Error::Storage(error),
+        error => Error::Misuse(error.to_string()),
+    }
+}
+
+/// The value. An error is printed.
+pub(crate) fn unless_failed<T>(folder: &Path, outcome: Result<T, impl Display>) -> Result<T, ExitCode> {
+    outcome.map_err(|error| report_failure(folder, &error.to_string()))
 }
 
 pub(crate) fn report_failure(folder: &Path, why: &str) -> ExitCode {

@@ -5,7 +5,7 @@
 //!
 //! Neighbours: [`ensile::folder`] takes over.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use ensile_objects::folder::EntryKind;
 use serde_json::json;
 
 use super::figures::{MEGABYTE, format_bytes};
-use super::output::{DAMAGED, LACKS_RESULTS, report_failure, show};
+use super::output::{CommandEnd, DAMAGED, LACKS_RESULTS, report_failure, show, show_json};
 
 /// `ensile take-over`, and `ensile objects take-over`.
 #[derive(Debug, Args)]
@@ -32,42 +32,45 @@ pub(crate) struct TakeOverArguments {
     pub(crate) rate_mb: Option<u64>,
     /// Print JSON
     #[arg(long)]
-    pub(crate) json: bool,
+    json: bool,
 }
 
 /// Takes a database over.
-pub(crate) fn run(TakeOverArguments { store, folder, rate_mb, json }: &TakeOverArguments) -> ExitCode {
+pub(crate) fn run(arguments: &TakeOverArguments) -> CommandEnd {
+    let TakeOverArguments { store, folder, rate_mb, .. } = arguments;
     let taken = SharedFolder::open(store).and_then(|shared| {
         let shared: Arc<dyn SharedStore> = Arc::new(shared);
         folder::take_over(&shared, folder, rate_mb.map(|rate| rate * MEGABYTE))
     });
-    match taken {
-        Ok(report) => report_take_over(folder, &report, *json),
-        Err(error) => {
-            let is_damage = match &error {
-                Error::Storage(why) => matches!(why.cause(), DurabilityError::SharedDamaged { .. }),
-                _ => false,
-            };
-            not_taken_over(store, &error.to_string(), is_damage)
-        }
-    }
+    report_take_over(arguments, taken)
 }
 
 /// Prints the outcome of a take-over.
-pub(crate) fn report_take_over(folder: &Path, report: &TakeOverReport, is_json: bool) -> ExitCode {
+pub(crate) fn report_take_over(
+    TakeOverArguments { store, folder, json: is_json, .. }: &TakeOverArguments,
+    taken: Result<TakeOverReport, Error>,
+) -> CommandEnd {
+    let report = taken.map_err(|error| {
+        let code = report_failure(store, &error.to_string());
+        match error {
+            Error::Storage(why) if matches!(why.cause(), DurabilityError::SharedDamaged { .. }) => {
+                ExitCode::from(DAMAGED)
+            }
+            _ => code,
+        }
+    })?;
     let code = match report.durable {
         Some(durable) if report.epoch < durable => ExitCode::from(LACKS_RESULTS),
         _ => ExitCode::SUCCESS,
     };
-    if is_json {
-        let report = json!({
+    if *is_json {
+        show_json(&json!({
             "folder": folder, "database": report.database, "parent": report.parent, "term": report.term,
             "manifest": report.manifest, "epoch": report.epoch.number(),
             "durable": report.durable.map(|durable| durable.number()), "application": report.application,
             "files": report.files, "bytes": report.bytes,
-        });
-        show(&format!("{report:#}\n"));
-        return code;
+        }));
+        return Ok(code);
     }
     let application = match &report.application {
         Some(name) => format!("  application: {name}, as it was when this was shipped\n"),
@@ -94,11 +97,5 @@ pub(crate) fn report_take_over(folder: &Path, report: &TakeOverReport, is_json: 
         report.files,
         format_bytes(report.bytes)
     ));
-    code
-}
-
-/// Prints the error.
-pub(crate) fn not_taken_over(store: &Path, why: &str, is_damage: bool) -> ExitCode {
-    let code = report_failure(store, why);
-    if is_damage { ExitCode::from(DAMAGED) } else { code }
+    Ok(code)
 }

@@ -8,9 +8,8 @@ use std::path::Path;
 use ensile::folder::{Damage, Examination, Loss, Remedy, RememberedStore, Repaired, Unread};
 use ensile::recovery::TornTail;
 
-use super::arguments::VerifyArguments;
-use super::backup_facts;
 use super::figures::{format_bytes, format_epoch_range};
+use super::{VerifyArguments, backup_facts};
 
 /// Verdict of an examination, and the remedies; `asked` has the repair that the user asked for.
 pub(crate) fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyArguments>) -> String {

@@ -71,7 +71,7 @@ impl CopyRun {
             may_go_on()?;
             ask::<E>(&self.progress(), watch)?;
             let mut stopped = Ok(());
-            let step = self.step_by(verifier, clock, &mut |progress, wait| {
+            let step = self.step(verifier, clock, &mut |progress, wait| {
                 let asked = may_go_on().and_then(|()| ask(progress, watch));
                 pause_copy(wait, asked, &mut stopped)
             });

@@ -138,50 +138,25 @@ impl CopyRun {
         Self { left, durable, copying, pace: WritePace::new(bytes_per_second) }
     }
 
-    /// As [`step`](Self::step), at the time of `clock`. The entries of an archive are one step, with a call of `pause`
-    /// after each piece. `pause` receives the progress, and the time until the rate has room for the next piece.
-    /// `pause` waits for this time or less, and is called again until the rate has room. If `pause` breaks, the run is
-    /// over.
+    /// Copies or verifies a page, a file or a piece of a file, unless the rate is used up at the time of `clock`.
+    /// `verifier` receives the entries that will count, as from a recovery. The entries of an archive are one step,
+    /// with a call of `pause` after each piece. `pause` receives the progress, and the time until the rate has room for
+    /// the next piece. `pause` waits for this time or less, and is called again until the rate has room. If `pause`
+    /// breaks, the run is over.
     ///
     /// # Errors
-    /// As for [`step`](Self::step); [`DurabilityError::Cancelled`].
-    pub fn step_by(
+    /// [`DurabilityError::Damaged`] with file and offset for the source; [`DurabilityError::TargetFailed`] for the
+    /// target; [`DurabilityError::TooSlow`] if the database changes faster than the run copies;
+    /// [`DurabilityError::Cancelled`]; errors of the disk. After an error the run is over, and the target keeps its
+    /// previous states.
+    pub fn step(
         &mut self,
         verifier: &dyn Recoverable,
         clock: &Clock,
         pause: &mut dyn FnMut(&CopyProgress, Duration) -> ControlFlow<()>,
     ) -> Result<CopyStep, DurabilityError> {
-        let spend = &mut |pace: &mut WritePace, progress: &CopyProgress, bytes| {
-            pace.spend_by_pieces(bytes, clock, &mut |wait| pause(progress, wait))
-        };
-        self.step_at(verifier, clock.nanos(), spend)
-    }
-
-    /// Copies or verifies a page, a file or a piece of a file, unless the rate is used up at `now_nanos`. `verifier`
-    /// receives the entries that will count, as from a recovery.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] with file and offset for the source; [`DurabilityError::TargetFailed`] for the
-    /// target; [`DurabilityError::TooSlow`] if the database changes faster than the run copies; errors of the disk.
-    /// After an error the run is over, and the target keeps its previous states.
-    pub fn step(&mut self, verifier: &dyn Recoverable, now_nanos: u64) -> Result<CopyStep, DurabilityError> {
-        let spend = &mut |pace: &mut WritePace, _: &CopyProgress, bytes| {
-            pace.spend(bytes);
-            ControlFlow::Continue(())
-        };
-        self.step_at(verifier, now_nanos, spend)
-    }
-
-    /// Takes a step, unless the rate is used up at `now_nanos`. `spend` receives the bytes of each piece, and cancels
-    /// the run by a break.
-    fn step_at(
-        &mut self,
-        verifier: &dyn Recoverable,
-        now_nanos: u64,
-        spend: &mut dyn FnMut(&mut WritePace, &CopyProgress, u64) -> ControlFlow<()>,
-    ) -> Result<CopyStep, DurabilityError> {
         let Self { copying, pace, left, durable } = self;
-        let wait = pace.wait(now_nanos);
+        let wait = pace.wait(clock.nanos());
         if !wait.is_zero() {
             return Ok(CopyStep::Paced(wait));
         }
@@ -191,7 +166,7 @@ impl CopyRun {
         let (before, mut by_pieces) = (copying.tally().paced_bytes(), 0);
         let mut spend_piece = |progress: &CopyProgress, bytes| {
             by_pieces += bytes;
-            match spend(pace, progress, bytes) {
+            match pace.spend_by_pieces(bytes, clock, &mut |wait| pause(progress, wait)) {
                 ControlFlow::Continue(()) => Ok(()),
                 ControlFlow::Break(()) => Err(DurabilityError::Cancelled),
             }

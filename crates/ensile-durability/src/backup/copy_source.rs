@@ -20,61 +20,12 @@ use super::pages::PagesCopy;
 use super::restore_choice::{self, ChosenState, RestoreWay, StateReach};
 use super::source::{self, Found, LogBehind, Purpose};
 use crate::DurabilityError;
-use crate::recovery::archive::{ArchiveSource, ForwardReach};
+use crate::files::manifest::backup_states::KeptState;
+use crate::recovery::archive::ArchiveSource;
 
-/// Begins a backup of the database on `source` into the folder on `target`. The database may be open in any process.
-/// The backup gets the newest checkpoint and the log behind the checkpoint. The backup therefore gets every result that
-/// was durable when the copy began. If the target has an earlier backup of the database, pages and files that have not
-/// changed since are not copied again.
-///
-/// # Errors
-/// [`DurabilityError::NotItsBackup`] if the target holds something else; [`DurabilityError::InUse`] if the target is
-/// open; [`DurabilityError::TargetFailed`] if the target is damaged; errors of a lease of the source; errors of the
-/// disks.
-pub fn backup(
-    source: &Arc<dyn Disk>,
-    target: &Arc<dyn Disk>,
-    options: CopyOptions,
-) -> Result<CopyRun, DurabilityError> {
-    CopySource::backup(source, options)?.begin(target)
-}
-
-/// Begins to make a new database in the empty folder on `target` from the backup on `from`. The database gets the
-/// newest state of the backup, or the state at the end of epoch `at`.
-///
-/// # Errors
-/// [`DurabilityError::NotABackup`], also if the backup has no state of epoch `at`; [`DurabilityError::DatabaseExists`]
-/// or [`DurabilityError::NotADatabase`] if the target is not empty; [`DurabilityError::InUse`] during a backup into
-/// `from`, or if `from` or `target` is open; errors of the disks.
-pub fn restore(
-    from: &Arc<dyn Disk>,
-    target: &Arc<dyn Disk>,
-    at: Option<Epoch>,
-    bytes_per_second: Option<u64>,
-) -> Result<CopyRun, DurabilityError> {
-    CopySource::restore(from, at, bytes_per_second)?.begin(target)
-}
-
-/// Begins to make a new database in the empty folder on `target`, with the state at the end of epoch `to`. A backup
-/// offers the epochs of its states. A copy of files also offers the epochs of its log, from the end of its checkpoint
-/// on. The database's archive, if given, offers the epochs after a state.
-///
-/// # Errors
-/// As for [`restore`]. If epoch `to` is not available: [`DurabilityError::NotInArchive`] with an archive,
-/// [`DurabilityError::NotABackup`] without an archive. The text names the available epochs and the missing data.
-pub fn restore_to_epoch(
-    from: &Arc<dyn Disk>,
-    archive: Option<&Arc<dyn Disk>>,
-    target: &Arc<dyn Disk>,
-    to: Epoch,
-    bytes_per_second: Option<u64>,
-) -> Result<CopyRun, DurabilityError> {
-    CopySource::restore_to_epoch(from, archive, to, bytes_per_second)?.begin(target)
-}
-
-/// Epochs that [`restore_to_epoch`] can restore from the backup on `from`, and from the archive if given: spans with
-/// inclusive ends, in order. No span contains a discarded epoch. The spans rest on the headers of files alone;
-/// [`archive::verify_archive`](crate::archive::verify_archive) reads each block.
+/// Epochs that [`CopySource::restore_to_epoch`] can restore from the backup on `from`, and from the archive if given:
+/// spans with inclusive ends, in order. No span contains a discarded epoch. The spans rest on the headers of files
+/// alone; [`archive::verify_archive`](crate::archive::verify_archive) reads each block.
 ///
 /// # Errors
 /// [`DurabilityError::NotABackup`]; [`DurabilityError::NotInArchive`] if the archive belongs to another database, or to
@@ -97,11 +48,9 @@ fn reaches(
     let (of, states, lineage) = source::states(from)?;
     let archive = archive.map(|archive| ArchiveSource::of_database(archive, of, to)).transpose()?;
     archive.as_ref().map_or(Ok(()), |archive| archive.check_history(&lineage))?;
-    let reach = |state| {
-        StateReach::new(
-            state,
-            archive.as_ref().map_or_else(ForwardReach::default, |archive| archive.reach(state.epoch())),
-        )
+    let reach = |state: &KeptState| {
+        let forward = archive.as_ref().map(|archive| archive.reach(state.epoch()));
+        StateReach::new(state, forward.unwrap_or_default())
     };
     let states = states.iter().map(reach).collect();
     Ok((states, archive))
@@ -122,7 +71,10 @@ pub struct CopySource {
 }
 
 impl CopySource {
-    /// The database on `source`, for a [`backup()`].
+    /// The database on `source`, for a backup. The database may be open in any process. The backup gets the newest
+    /// checkpoint and the log behind the checkpoint, and therefore every result that was durable when the copy began.
+    /// If the target has an earlier backup of the database, pages and files that have not changed since are not copied
+    /// again.
     ///
     /// # Errors
     /// Errors of a lease of the source, and of the disk.
@@ -139,7 +91,8 @@ impl CopySource {
         Self::look(source, Purpose::Backup { log: LogBehind::Left }, None, options)
     }
 
-    /// The backup on `from`, for a [`restore`].
+    /// The backup on `from`, for a new database with the newest state of the backup, or with the state at the end of
+    /// epoch `at`.
     ///
     /// # Errors
     /// [`DurabilityError::NotABackup`], also if the backup has no state of epoch `at`; [`DurabilityError::InUse`]
@@ -153,10 +106,14 @@ impl CopySource {
         Self::look(from, Purpose::Restore { at, back: None }, None, options)
     }
 
-    /// The backup on `from` and an archive, for a [`restore_to_epoch`].
+    /// The backup on `from` and the database's archive, if given, for a new database with the state at the end of epoch
+    /// `to`. A backup offers the epochs of its states. A copy of files also offers the epochs of its log, from the end
+    /// of its checkpoint on. The archive offers the epochs after a state.
     ///
     /// # Errors
-    /// As for [`CopySource::restore`], and as for [`restore_to_epoch`] if epoch `to` is not available.
+    /// As for [`CopySource::restore`]. If epoch `to` is not available: [`DurabilityError::NotInArchive`] with an
+    /// archive, [`DurabilityError::NotABackup`] without an archive. The text names the available epochs and the missing
+    /// data.
     pub fn restore_to_epoch(
         from: &Arc<dyn Disk>,
         archive: Option<&Arc<dyn Disk>>,
@@ -202,7 +159,10 @@ impl CopySource {
     /// Begins the copy into the folder on `target`.
     ///
     /// # Errors
-    /// Errors of the target, as for [`backup()`] or [`restore`].
+    /// [`DurabilityError::NotItsBackup`] if the target of a backup holds something else;
+    /// [`DurabilityError::DatabaseExists`] or [`DurabilityError::NotADatabase`] if the target of a restore is not
+    /// empty; [`DurabilityError::InUse`] if the target is open; [`DurabilityError::TargetFailed`] if the target is
+    /// damaged; errors of the disks.
     pub fn begin(self, target: &Arc<dyn Disk>) -> Result<CopyRun, DurabilityError> {
         let Self { left, durable, found, purpose, archive, options } = self;
         let copying = match found {

@@ -7,30 +7,20 @@
 //!             +- a log is whole for less than S
 //! ```
 //! Loggers write during the copy. The copy has the state of epoch S, the largest D that the logs show at their first
-//! read. The copy closes the open generation at S, and adds a generation without a log. So the blocks that a later run
-//! adds to these logs are void in this state.
+//! read, closes the open generation at S, and adds a generation without a log. So the blocks that a later run adds to
+//! these logs are void in this state.
 //!
-//! Invariants:
-//! - N20: if a log is whole for less than S, the log is read again from its end on. Then every log is cut at S. If the
-//!   lease was overrun and the files behind the end of a log were removed, the log ends with its last file that is open
-//!   here, and S becomes smaller.
+//! Invariants, argued in `docs/internals/protocols/backups.md`:
+//! - N20: every log is cut at S. A log that is whole for less is read again from its end on.
 //! - N22: the log files are synced in the source after the reads that show S, and before S is computed.
-//! - I1: the copy has an identity of its own from the beginning. The files keep the identity of the copied database,
-//!   and the manifest lists the identity.
-//! - N12: the manifest comes last, after a read of the complete newest state, as by an open. Until then no byte of an
-//!   earlier state is overwritten, cut or removed. So a killed or cancelled run leaves the earlier states.
-//! - N21: files and bytes stay as far as a state of the target lists them ([`super::known_files`]).
-//! - L6: epochs that the source reserves during the copy are reserved in the copy too, because the copied log may show
-//!   such epochs.
-//! - A5: a state that a restore takes back to an earlier epoch is closed at the earlier epoch, and the logs are cut
-//!   there.
-//! - A2: entries of an archive, of epochs from S + 1 on, stand behind the copied log.
+//! - I1: the copy has an identity of its own from the beginning; the manifest lists the identity that the files keep.
+//! - N12, N21: the manifest comes last, and no byte of an earlier state is overwritten, cut or removed before.
+//! - L6: epochs that the source reserves during the copy are reserved in the copy too: the copied log may show them.
+//! - A5, A2: a restore back closes the state and cuts the logs at its epoch. An archive's entries stand behind the log.
 //!
-//! Neighbours: [`super::source`] opens the files, [`super::target`] has the folder; an examination verifies the copy,
-//! by the manifest that the folder will get.
+//! Neighbours: [`super::source`] opens the files, [`super::target`] has the folder; an examination verifies the copy.
 
 use std::collections::VecDeque;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use ensile_base::Epoch;
@@ -40,7 +30,7 @@ use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::copy_report::{CopyReport, HAS_ENDED};
 use super::known_files::KnownFiles;
-use super::pages::{ClosedCopy, LoggedPicture, PagesCopy};
+use super::pages::{LoggedPicture, PagesCopy, UnnamedPicture};
 use super::source::{DatabaseHistory, FilesSource, Purpose};
 use super::tally::{CopyTally, SpendPiece};
 use super::target::{TargetFolder, target_error};
@@ -49,7 +39,7 @@ use crate::files::block::origin::write_copied;
 use crate::files::block::{FORMAT, Salt};
 use crate::files::manifest::backup_states::{FilesState, KeptState};
 use crate::files::manifest::generation::{Generation, LogSpan};
-use crate::files::manifest::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::manifest::origin::MadeFrom;
 use crate::files::manifest::{Making, Manifest};
 use crate::files::names::{
@@ -88,72 +78,11 @@ struct WaitingPiece {
     until: u64,
 }
 
-/// Amount that a restore took from an archive.
-#[derive(Clone, Copy, Debug, Default)]
-struct TakenBehind {
-    entries: u64,
-    bytes: u64,
-}
-
-/// Figures of the copied picture, for the report.
-#[derive(Clone, Copy, Debug, Default)]
-struct CopiedPicture {
-    pages: u64,
-    pages_written: u64,
-    bytes: u64,
-}
-
 /// S, and the ends of the open generation's logs in the copy.
 #[derive(Debug)]
 struct EndedLogs {
     shown: Epoch,
     ends: Vec<LogPlace>,
-}
-
-/// Folder of the target.
-#[derive(Debug)]
-enum FilesTarget {
-    Folder(Box<TargetFolder>),
-    /// Folder with the pages of the picture behind which the logs continue.
-    Pictured(Box<(PagesCopy, ClosedCopy)>),
-}
-
-impl Deref for FilesTarget {
-    type Target = TargetFolder;
-
-    fn deref(&self) -> &TargetFolder {
-        match self {
-            Self::Folder(folder) => folder,
-            Self::Pictured(pictured) => &pictured.0.target.folder,
-        }
-    }
-}
-
-impl DerefMut for FilesTarget {
-    fn deref_mut(&mut self) -> &mut TargetFolder {
-        match self {
-            Self::Folder(folder) => folder,
-            Self::Pictured(pictured) => &mut pictured.0.target.folder,
-        }
-    }
-}
-
-impl FilesTarget {
-    /// The copied picture.
-    fn picture(&self) -> Option<&PictureCheckpoint> {
-        match self {
-            Self::Folder(_) => None,
-            Self::Pictured(pictured) => Some(&pictured.1.picture),
-        }
-    }
-
-    /// Tally of the run before the copy of the files.
-    fn tally(&self) -> CopyTally {
-        match self {
-            Self::Folder(_) => CopyTally::new(),
-            Self::Pictured(pictured) => pictured.0.tally.clone(),
-        }
-    }
 }
 
 /// A copy of files in progress.
@@ -163,11 +92,15 @@ pub(super) struct FilesCopy {
     /// Number of states in the target after the copy; `None` keeps the present number.
     keep: Option<usize>,
     source: FilesSource,
-    target: FilesTarget,
+    target: TargetFolder,
+    /// Picture behind which the logs continue.
+    picture: Option<UnnamedPicture>,
     known: KnownFiles,
     /// Archive that brings the state to a later epoch.
     archive: Option<ArchiveSource>,
-    taken: TakenBehind,
+    /// Entries that a restore took from the archive, and their bytes.
+    taken_entries: u64,
+    taken_bytes: u64,
     /// Parts of files that wait for their copy.
     waiting: VecDeque<WaitingPiece>,
     /// Open copy of the first waiting part's file.
@@ -200,10 +133,9 @@ impl FilesCopy {
         let lives = source.manifest.lives();
         let of = DatabaseHistory { identity: source.manifest.identity, lives: &lives };
         let mut target = TargetFolder::open(target, of, purpose)?;
-        let known = KnownFiles::from_manifest(target.manifest());
-        let not_its = |folder, detail| Err(DurabilityError::NotItsBackup { folder, detail });
-        if let Some(detail) = known.why_not(&source.manifest) {
-            return not_its(target.disk().folder_place("")?, detail);
+        if let Some(detail) = KnownFiles::from_manifest(target.manifest()).why_not(&source.manifest) {
+            let folder = target.disk().folder_place("")?;
+            return Err(DurabilityError::NotItsBackup { folder, detail });
         }
         // The folder of the first log gets the entries of an archive.
         let logs = source.folders(logger_of).max(usize::from(archive.is_some()));
@@ -212,8 +144,9 @@ impl FilesCopy {
             Making::Creating => target.claim_empty(logs, checkpoints)?,
             Making::Created => target.claim_backup(logs, checkpoints)?,
         }
-        let target = FilesTarget::Folder(Box::new(target));
-        Self::new(source, target, known, archive, purpose, keep)
+        let mut copy = Self::new(source, target, archive, purpose, keep);
+        copy.plan()?;
+        Ok(copy)
     }
 
     /// Begins the copy of the log behind a picture whose pages are copied.
@@ -221,47 +154,44 @@ impl FilesCopy {
         mut pages: PagesCopy,
         logged: LoggedPicture,
     ) -> Result<Self, DurabilityError> {
-        let (purpose, keep) = (pages.purpose, pages.options.keep);
         let LoggedPicture { closed, log, archive } = logged;
-        pages.target.folder.claim_logs(log.folders(logger_of).max(usize::from(archive.is_some())))?;
-        let known = KnownFiles::from_manifest(pages.target.folder.manifest());
-        let target = FilesTarget::Pictured(Box::new((pages, closed)));
-        Self::new(log, target, known, archive, purpose, keep)
+        let picture = Some(pages.take_picture(closed));
+        let mut folder = pages.target.folder;
+        folder.claim_logs(log.folders(logger_of).max(usize::from(archive.is_some())))?;
+        let copy = Self::new(log, folder, archive, pages.purpose, pages.options.keep);
+        let mut copy = Self { picture, tally: pages.tally, ..copy };
+        copy.plan()?;
+        Ok(copy)
     }
 
     fn new(
         mut source: FilesSource,
-        target: FilesTarget,
-        known: KnownFiles,
+        target: TargetFolder,
         archive: Option<ArchiveSource>,
         purpose: Purpose,
         keep: Option<usize>,
-    ) -> Result<Self, DurabilityError> {
-        let tally = target.tally();
+    ) -> Self {
         let is_data =
             |name: &str| ![MANIFEST, HINT].contains(&name) && !name.ends_with(&format!("/{FOLDER}"));
         source.files.retain(|(name, _)| is_data(name));
-        let (bytes, stage) = (vec![0; STEP_BYTES], FilesStage::Copying);
-        let (waiting, file) = (VecDeque::new(), None);
-        let (taken, short, ended) = (TakenBehind::default(), None, None);
-        let mut copy = Self {
+        Self {
             purpose,
             keep,
             source,
+            known: KnownFiles::from_manifest(target.manifest()),
             target,
-            known,
+            picture: None,
             archive,
-            taken,
-            waiting,
-            file,
-            bytes,
-            short,
-            ended,
-            tally,
-            stage,
-        };
-        copy.plan()?;
-        Ok(copy)
+            taken_entries: 0,
+            taken_bytes: 0,
+            waiting: VecDeque::new(),
+            file: None,
+            bytes: vec![0; STEP_BYTES],
+            short: None,
+            ended: None,
+            tally: CopyTally::new(),
+            stage: FilesStage::Copying,
+        }
     }
 
     /// Queues the files that the target lacks in whole or in part.
@@ -503,14 +433,13 @@ impl FilesCopy {
     /// Syncs the folders of the copied files. Returns the manifest that will list the files.
     fn list(&mut self) -> Result<Manifest, DurabilityError> {
         for folder in self.target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
-            self.target
-                .disk()
-                .sync_folder(folder)
-                .map_err(|error| target_error(self.target.disk(), error))?;
+            let disk = self.target.disk();
+            disk.sync_folder(folder).map_err(|error| target_error(disk, error))?;
         }
         let reserved = self.source.reserved_epoch()?.max(self.target.manifest().reserved);
         let generations = self.closed_generations()?;
-        let picture = self.target.picture().cloned().map(InstalledCheckpoint::Picture);
+        let picture = self.picture.as_ref().map(|unnamed| unnamed.picture().clone());
+        let picture = picture.map(InstalledCheckpoint::Picture);
         let checkpoint = picture.or_else(|| self.source.manifest.checkpoint.clone());
         let state = FilesState { checkpoint, generations };
         let (epoch, generation) = (state.epoch(), state.generation());
@@ -554,8 +483,7 @@ impl FilesCopy {
             spend(&tally.progress(), piece.bytes())
         };
         let (next, taken) = archive.write_log_after(disk, next, ended.shown, verifier, &mut took)?;
-        let taken = taken.map(|taken| TakenBehind { entries: taken.entries, bytes: taken.bytes });
-        self.taken = taken.unwrap_or_default();
+        (self.taken_entries, self.taken_bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
         Ok(next)
     }
 
@@ -611,8 +539,8 @@ impl FilesCopy {
     fn bytes_to_verify(&self) -> Result<u64, DurabilityError> {
         let times = |name: &str| if SegmentFile::parse_path(name).is_some() { 2 } else { 1 };
         let copied: u64 = self.copied_files()?.iter().map(|(name, bytes)| times(name) * bytes).sum();
-        let picture = self.target.picture().map_or(0, |picture| picture.bytes);
-        Ok(picture + copied + 2 * self.taken.bytes)
+        let picture = self.picture.as_ref().map_or(0, |unnamed| unnamed.picture().bytes);
+        Ok(picture + copied + 2 * self.taken_bytes)
     }
 
     /// Replaces the manifest if the verification found the copy whole. From then on the copy counts.
@@ -658,12 +586,11 @@ impl FilesCopy {
         let copied: u64 = self.copied_files()?.iter().map(|(_, bytes)| bytes).sum();
         let kept = next.kept.clone();
         self.target.replace(Manifest { made_from, ..next })?;
-        let mut of_picture = CopiedPicture::default();
-        if let FilesTarget::Pictured(pictured) = &mut self.target {
-            let (pages, closed) = &mut **pictured;
-            let PictureCheckpoint { pages: all, bytes, .. } = closed.picture;
-            of_picture = CopiedPicture { pages: all, pages_written: pages.pages_written, bytes };
-            pages.commit_extents(closed, &kept);
+        let (mut pages, mut pages_written, mut bytes) = (0, 0, copied + self.taken_bytes);
+        if let Some(unnamed) = self.picture.take() {
+            (pages, pages_written) = (unnamed.picture().pages, unnamed.pages_written);
+            bytes += unnamed.picture().bytes;
+            unnamed.commit(&kept);
         }
         // The copy counts already, so a failure is ignored. The next run removes the remaining files.
         let _ = self.target.remove_unnamed();
@@ -673,11 +600,11 @@ impl FilesCopy {
             parent: self.source.manifest.identity.to_string(),
             epoch,
             entries: found.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.entries),
-            pages: of_picture.pages,
-            pages_written: of_picture.pages_written,
-            bytes: of_picture.bytes + copied + self.taken.bytes,
+            pages,
+            pages_written,
+            bytes,
             bytes_written: self.tally.progress().bytes_written,
-            log_entries: self.taken.entries,
+            log_entries: self.taken_entries,
             overruns: self.tally.progress().overruns,
             kept: epochs,
             dropped,

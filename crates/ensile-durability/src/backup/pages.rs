@@ -7,11 +7,7 @@
 //! ```
 //! A page of the target stays if its number, checkpoint and payload checksum are equal to those of the source's page.
 //!
-//! Invariants:
-//! - N16: if a block of the source does not match its place, and another picture is installed by then, the lease was
-//!   overrun. The copy continues from the newest root, and keeps the copied pages. If the missing bytes then do not
-//!   become fewer, several times in a row, the copy ends with an error.
-//! - N12: see [`super`].
+//! Invariants: N12 and N16, see [`super`].
 //!
 //! Neighbours: [`super::source`] has the picture, [`super::target`] the file and the manifest; [`super::check`] reads
 //! the written blocks.
@@ -94,11 +90,46 @@ impl BlockCopier {
 /// A picture with all blocks written and synced.
 #[derive(Debug)]
 pub(super) struct ClosedCopy {
-    pub(super) picture: PictureCheckpoint,
+    picture: PictureCheckpoint,
     /// Extents that the root reaches, and the extent of the root.
     reached: BTreeSet<Extent>,
     /// Extents taken for pending removes, directory and root; `None` if the target had the picture before.
     held: Option<HeldExtents>,
+}
+
+/// A closed picture in the target's page file, before a manifest names the picture.
+#[derive(Debug)]
+pub(super) struct UnnamedPicture {
+    closed: ClosedCopy,
+    /// Extents of the copied pages.
+    held: HeldExtents,
+    file: Arc<PageFile>,
+    /// Pictures of the states that the target has had.
+    earlier: Vec<TargetPicture>,
+    pub(super) pages_written: u64,
+}
+
+impl UnnamedPicture {
+    pub(super) fn picture(&self) -> &PictureCheckpoint {
+        &self.closed.picture
+    }
+
+    /// Keeps the copied extents, and frees the extents that no picture of the manifest reaches any more. Cuts the file
+    /// behind the last unit in use. The target's manifest already names the picture and the older states `kept`.
+    pub(super) fn commit(self, kept: &[KeptState]) {
+        let ClosedCopy { picture, mut reached, held } = self.closed;
+        assert!(reached.contains(&picture.root.extent), "N12: the root of the picture stays");
+        self.held.keep();
+        held.into_iter().for_each(HeldExtents::keep);
+        let is_kept = |epoch| kept.iter().filter_map(KeptState::picture).any(|kept| kept.epoch == epoch);
+        let earlier = self.earlier.iter();
+        let (kept, dropped): (Vec<_>, Vec<_>) = earlier.partition(|known| is_kept(known.picture.epoch));
+        reached.extend(kept.iter().flat_map(|known| &known.reached));
+        let dropped: BTreeSet<Extent> = dropped.iter().flat_map(|known| &known.reached).copied().collect();
+        self.file.give_back(dropped.difference(&reached).copied());
+        // The copy counts already, so a failure is ignored. The next run cuts the file.
+        let _ = self.file.cut();
+    }
 }
 
 /// A closed picture, and the log that is copied next.
@@ -195,9 +226,12 @@ impl PagesCopy {
         let of = &self.source.picture;
         let manifest = self.target.folder.manifest();
         let log = self.source.log.as_ref();
-        if let Some(detail) = log.and_then(|log| KnownFiles::from_manifest(manifest).why_not(&log.manifest)) {
+        let not_its = |detail| {
             let folder = self.target.folder.disk().folder_place("")?;
-            return Err(DurabilityError::NotItsBackup { folder, detail });
+            Err(DurabilityError::NotItsBackup { folder, detail })
+        };
+        if let Some(detail) = log.and_then(|log| KnownFiles::from_manifest(manifest).why_not(&log.manifest)) {
+            return not_its(detail);
         }
         // If the log is copied too, the check above has compared the log with the target's files.
         let files = manifest.newest_state().filter(|newest| newest.files().is_some() && log.is_none());
@@ -213,8 +247,7 @@ impl PagesCopy {
                  database an older copy?",
                 of.epoch
             );
-            let folder = self.target.folder.disk().folder_place("")?;
-            return Err(DurabilityError::NotItsBackup { folder, detail });
+            return not_its(detail);
         }
         let parts = &self.source.parts;
         self.places = parts.iter().map(|part| vec![None; part.len()]).collect();
@@ -288,16 +321,15 @@ impl PagesCopy {
             PagesStage::Copying => self.copy_pages()?,
             PagesStage::Closing => {
                 let Some(closed) = self.close()? else { return Ok(PagesStep::Worked) };
-                if let Some(log) = self.source.log.take() {
+                if let Some(log) = self.source.take_log() {
                     // The verification of the log reads the picture too.
                     let archive = self.archive.take();
-                    return Ok(PagesStep::Closed(Box::new(LoggedPicture { closed, log: *log, archive })));
-                } else {
-                    let check = PictureCheck::begin(self.target.folder.disk(), &closed.picture);
-                    let check = check.map_err(|error| target_error(self.target.folder.disk(), error))?;
-                    self.tally.begin(CopyPhase::Verifying, closed.picture.bytes, closed.picture.pages);
-                    self.stage = PagesStage::Verifying(Box::new((check, closed)));
+                    return Ok(PagesStep::Closed(Box::new(LoggedPicture { closed, log, archive })));
                 }
+                let check = PictureCheck::begin(self.target.folder.disk(), &closed.picture);
+                let check = check.map_err(|error| target_error(self.target.folder.disk(), error))?;
+                self.tally.begin(CopyPhase::Verifying, closed.picture.bytes, closed.picture.pages);
+                self.stage = PagesStage::Verifying(Box::new((check, closed)));
             }
             PagesStage::Verifying(mut verifying) => {
                 let (check, _) = &mut *verifying;
@@ -455,12 +487,11 @@ impl PagesCopy {
     /// Names the picture in the target's manifest. From then on the copy counts.
     fn install(
         &mut self,
-        mut closed: ClosedCopy,
+        closed: ClosedCopy,
         verifier: &dyn Recoverable,
         spend: &mut SpendPiece<'_>,
     ) -> Result<CopyReport, DurabilityError> {
         let picture = closed.picture.clone();
-        let database = self.source.database;
         let kept = self.target.folder.states_to_keep(picture.epoch, self.options.keep);
         let epochs: Vec<Epoch> =
             std::iter::once(picture.epoch).chain(kept.iter().map(KeptState::epoch)).collect();
@@ -483,14 +514,15 @@ impl PagesCopy {
             }
             None => next,
         };
+        let unnamed = self.take_picture(closed);
         self.target.folder.replace(next)?;
-        self.commit_extents(&mut closed, &kept);
+        unnamed.commit(&kept);
         // The copy counts already, so a failure is ignored. The next run removes the remaining files.
         let _ = self.target.folder.remove_unnamed();
         self.tally.end();
         Ok(CopyReport {
             database: self.target.folder.manifest().identity.to_string(),
-            parent: database.to_string(),
+            parent: self.source.manifest.identity.to_string(),
             epoch,
             entries: picture.entries,
             pages: picture.pages,
@@ -506,27 +538,12 @@ impl PagesCopy {
         })
     }
 
-    /// Keeps the copied extents, and frees unreached extents. The target's manifest already names the picture and the
-    /// older states `kept`.
-    pub(super) fn commit_extents(&mut self, closed: &mut ClosedCopy, kept: &[KeptState]) {
-        assert!(closed.reached.contains(&closed.picture.root.extent), "N12: the root of the picture stays");
-        let (reached, held) = (std::mem::take(&mut closed.reached), closed.held.take());
-        std::mem::replace(&mut self.copier.held, HeldExtents::new(&self.target.file)).keep();
-        held.into_iter().for_each(HeldExtents::keep);
-        self.free_unreached(reached, kept);
-    }
-
-    /// Frees the extents that no picture of the manifest reaches any more. Cuts the file behind the last unit in use.
-    fn free_unreached(&self, mut reached: BTreeSet<Extent>, kept: &[KeptState]) {
-        let is_kept = |epoch| kept.iter().filter_map(KeptState::picture).any(|kept| kept.epoch == epoch);
-        let before = self.target.pictures.iter();
-        let (kept, dropped): (Vec<_>, Vec<_>) = before.partition(|known| is_kept(known.picture.epoch));
-        reached.extend(kept.iter().flat_map(|known| &known.reached));
-        let dropped: BTreeSet<Extent> = dropped.iter().flat_map(|known| &known.reached).copied().collect();
-        let file: &PageFile = &self.target.file;
-        file.give_back(dropped.difference(&reached).copied());
-        // The copy counts already, so a failure is ignored. The next run cuts the file.
-        let _ = file.cut();
+    /// Takes the closed picture out of the copy, which copies no more pages.
+    pub(super) fn take_picture(&mut self, closed: ClosedCopy) -> UnnamedPicture {
+        let file = Arc::clone(&self.target.file);
+        let held = std::mem::replace(&mut self.copier.held, HeldExtents::new(&file));
+        let earlier = std::mem::take(&mut self.target.pictures);
+        UnnamedPicture { closed, held, file, earlier, pages_written: self.pages_written }
     }
 }
 

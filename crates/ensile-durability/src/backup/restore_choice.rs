@@ -5,14 +5,10 @@
 //! | picture at e_c | e_c | counted epochs of (e_c, ..], as far as the archive continues from e_c without a gap |
 //! | copy of files, closed at S | counted epochs of [e_h, S], by its own log | counted epochs of (S, ..], likewise |
 //!
-//! Invariants:
-//! - A5: a copy gives no epoch below e_h of its checkpoint, and no discarded epoch.
-//! - A2: the archive brings a state forward only within one range.
-//! - The choice with the least work comes first: an unchanged state; a copy's own log; then the newest state from which
-//!   the archive continues.
+//! Invariants: A5 (no discarded epoch, and none below e_h), A2 (forward within one range). The choice with the least
+//! work comes first: an unchanged state; a copy's own log; then the newest state from which the archive continues.
 //!
-//! Neighbours: `files::manifest::backup_states` has the epochs of a state, and `recovery::archive` has the archive.
-//! [`super::copy_source`] asks for the choice.
+//! Neighbours: [`super::copy_source`] asks; `recovery::archive` has the archive.
 
 use ensile_base::Epoch;
 

@@ -1,14 +1,10 @@
 //! Source of a copy: a picture, with or without the log behind the picture, or the files of a database. A lease or
-//! locks keep the source's files in place during the copy.
+//! locks keep the source's files in place during the copy (N16).
 //!
 //! Invariants:
-//! - N16: a database is leased, and a backup is locked. No file of the source is removed during a read, up to the time
-//!   limit of leases.
 //! - N22: the manifest that a copy reads is on the source's medium, and so are the logs after their sync. A process
 //!   that died before its own syncs may have left both in the system's cache alone.
-//! - The source of a restore is a backup.
-//! - A5: a state that is taken back to an earlier epoch has no generation behind the epoch, and no file of a later
-//!   generation.
+//! - A5: a state that is taken back to an earlier epoch has no generation, and no file, behind the epoch.
 //!
 //! Neighbours: [`super::pages`] and [`super::files`] copy; the store has leases and locks.
 
@@ -20,10 +16,8 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use crate::DurabilityError;
-use crate::entry_type::EntryType;
 use crate::error::unless_missing;
 use crate::files::hint::Hint;
-use crate::files::manifest::application::ApplicationName;
 use crate::files::manifest::backup_states::KeptState;
 use crate::files::manifest::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
 use crate::files::manifest::lineage::Lineage;
@@ -99,24 +93,17 @@ pub(super) enum Found {
 #[derive(Debug)]
 pub(super) struct PictureSource {
     pub(super) disk: Arc<dyn Disk>,
-    /// Identity of the database in the source's folder.
-    pub(super) database: Identity,
+    pub(super) manifest: Manifest,
     /// Generations that the database has had.
     pub(super) lives: Lineage,
-    /// Upper bound of shown epochs: no epoch at or above `reserved` was ever shown.
-    pub(super) reserved: Epoch,
-    /// Name of the application (I5).
-    pub(super) application: Option<ApplicationName>,
-    /// Types of the entries (I6).
-    pub(super) types: Vec<EntryType>,
     pub(super) entries: EntryKind,
     pub(super) picture: PictureCheckpoint,
     pub(super) reader: PictureReader,
     /// Pages of the picture, by part of the directory.
     pub(super) parts: Vec<Vec<PagePlace>>,
-    /// Log behind the picture, if the log is copied too; `_hold` guards both.
+    /// Log behind the picture, if the log is copied too; `hold` guards both.
     pub(super) log: Option<Box<FilesSource>>,
-    _hold: SourceHold,
+    hold: Option<SourceHold>,
 }
 
 /// Open files of a database or backup, except the page files of a picture.
@@ -129,7 +116,7 @@ pub(super) struct FilesSource {
     /// D that the source's hint showed before the first file was opened; 0 for a backup, because the states of a backup
     /// are closed.
     pub(super) hinted: Epoch,
-    /// `None` for the log of a picture: [`PictureSource`] has the guard.
+    /// `None` for the log of a picture whose pages are being copied: [`PictureSource`] has the guard.
     _hold: Option<SourceHold>,
 }
 
@@ -168,9 +155,10 @@ fn look_at_database(disk: &Arc<dyn Disk>, log: LogBehind) -> Result<FoundSource,
         let durable = files.durable();
         return Ok(FoundSource { copied: Found::Files(Box::new(files)), durable });
     };
-    let log = (log == LogBehind::Copied && has_log(&manifest))
-        .then(|| FilesSource::new(disk, manifest.clone(), hint, files, None))
-        .transpose()?;
+    let log = match log {
+        LogBehind::Copied => FilesSource::behind_picture(disk, &manifest, hint, files)?,
+        LogBehind::Left => None,
+    };
     let durable = log.as_ref().map_or(picture.epoch, FilesSource::durable);
     let copied = PictureSource::open(disk, &manifest, picture, log, hold)?;
     Ok(FoundSource { copied, durable })
@@ -195,22 +183,14 @@ fn look_at_backup(
             PictureSource::open(disk, &manifest, chosen.clone(), None, hold)?
         }
         Some(KeptState::Files(chosen)) => {
-            let chosen = match back {
-                Some(back) => chosen.back_to(back),
-                None => Some(chosen.clone()),
-            };
-            let changed = || DurabilityError::NotABackup {
-                folder,
-                detail: "a backup was made into it meanwhile: run it again".to_owned(),
-            };
-            let chosen = chosen.ok_or_else(changed)?;
+            let chosen = back.map_or_else(|| Some(chosen.clone()), |back| chosen.back_to(back));
+            let detail = "a backup was made into it meanwhile: run it again".to_owned();
+            let chosen = chosen.ok_or(DurabilityError::NotABackup { folder, detail })?;
             let (alone, hold) = (manifest.with_kept(&chosen), SourceHold::Locks { _locks: locks });
             let files = open_all(&**disk, &alone)?;
             match chosen.picture() {
                 Some(picture) => {
-                    let log = has_log(&alone)
-                        .then(|| FilesSource::new(disk, alone.clone(), None, files, None))
-                        .transpose()?;
+                    let log = FilesSource::behind_picture(disk, &alone, None, files)?;
                     PictureSource::open(disk, &alone, picture.clone(), log, hold)?
                 }
                 None => {
@@ -256,11 +236,6 @@ pub(super) fn states(disk: &Arc<dyn Disk>) -> Result<(Identity, Vec<KeptState>, 
     Ok((of, states.collect(), manifest.lives()))
 }
 
-/// True if a generation of this manifest has a log.
-fn has_log(manifest: &Manifest) -> bool {
-    manifest.generations.iter().any(|generation| generation.logs > 0)
-}
-
 impl FilesSource {
     /// Source of these files, which belong to a database with this manifest.
     fn new(
@@ -281,6 +256,17 @@ impl FilesSource {
         let mut source = Self { disk: Arc::clone(disk), manifest, files, hinted, _hold: hold };
         source.drop_covered()?;
         Ok(source)
+    }
+
+    /// Source of the log behind a picture; `None` for a database without a log.
+    fn behind_picture(
+        disk: &Arc<dyn Disk>,
+        manifest: &Manifest,
+        hint: Option<Hint>,
+        files: Vec<LeasedFile>,
+    ) -> Result<Option<Self>, DurabilityError> {
+        let has_log = manifest.generations.iter().any(|generation| generation.logs > 0);
+        has_log.then(|| Self::new(disk, manifest.clone(), hint, files, None)).transpose()
     }
 
     /// Durable epoch that the folder showed when the source was found. The source lacks no entry up to this epoch.
@@ -433,9 +419,15 @@ impl PictureSource {
         check_same(&*self.disk, self.history(), before.history())
     }
 
+    /// Takes the log behind the picture, with the guard of both: no page is read any more.
+    pub(super) fn take_log(&mut self) -> Option<FilesSource> {
+        let log = *self.log.take()?;
+        Some(FilesSource { _hold: self.hold.take(), ..log })
+    }
+
     /// The database in the source's folder.
     pub(super) fn history(&self) -> DatabaseHistory<'_> {
-        DatabaseHistory { identity: self.database, lives: &self.lives }
+        DatabaseHistory { identity: self.manifest.identity, lives: &self.lives }
     }
 
     /// Reads the root and the directory of the picture. `log` is the log behind the picture, if it is copied too.
@@ -451,17 +443,14 @@ impl PictureSource {
         assert!(picture.is_whole(), "a manifest that is read is whole");
         Ok(Found::Picture(Box::new(Self {
             disk: Arc::clone(disk),
-            database: manifest.identity,
             lives: manifest.lives(),
-            reserved: manifest.reserved,
-            application: manifest.application.clone(),
-            types: manifest.types.clone(),
+            manifest: manifest.clone(),
             entries: reader.entry_kind().expect("its root is in a file"),
             picture,
             reader,
             parts,
             log: log.map(Box::new),
-            _hold: hold,
+            hold: Some(hold),
         })))
     }
 }

@@ -1,17 +1,12 @@
 //! Target folder of a copy: its present pictures and files, and the manifest that makes the copy count.
 //!
 //! Invariants:
-//! - I1: the target is an empty folder, or a backup of the same database that was never opened. A copy changes no
-//!   folder of another kind.
-//! - N23: the source database has had the generation of the target's newest state, and the generation did not end
-//!   before the state.
-//! - N12: a unit of the page file is free only if no picture of the manifest reaches the unit. No file of a state is
-//!   removed.
-//! - N16: no process reads the target under a lease during the copy.
-//! - N24: until a first copy counts, the manifest names the copy in progress.
+//! - I1: a copy changes no folder but an empty one, or a backup of the same database that was never opened.
+//! - N23: the source has had the generation of the target's newest state, and it ended no earlier than the state.
+//! - N12: no unit of a page file that a picture of the manifest reaches is free, and no file of a state is removed.
+//! - N16, N24: no process leases the target during the copy. Until a first copy counts, the manifest names the copy.
 //!
-//! Neighbours: [`super::pages`] writes into the page file, [`super::files`] into the folders; the store has locks,
-//! marks and the manifest.
+//! Neighbours: [`super::pages`] and [`super::files`] write; the store has locks, marks and the manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -120,9 +115,12 @@ impl TargetFolder {
         Ok(Self { store, _leases: leases })
     }
 
-    /// Claims these folders for the target.
-    pub(super) fn claim(&mut self, wanted: &[Wanted<'_>]) -> Result<(), DurabilityError> {
-        let (locks, _) = claim(&mut self.store.keeper, wanted)?;
+    /// Claims folders for this many logs, and for this many checkpointers, if given.
+    fn claim(&mut self, logs: usize, checkpoints: Option<usize>) -> Result<(), DurabilityError> {
+        let checkpoints = checkpoints.map(|count| Wanted { count, links: &[], name: checkpoint_folder });
+        let mut wanted = vec![Wanted { count: logs, links: &[], name: log_folder }];
+        wanted.extend(checkpoints);
+        let (locks, _) = claim(&mut self.store.keeper, &wanted)?;
         self.store.locks.extend(locks);
         Ok(())
     }
@@ -136,10 +134,7 @@ impl TargetFolder {
             let last = there.iter().filter_map(|folder| number(folder)).max();
             wanted.max(last.map_or(0, |last| last as usize + 1))
         };
-        let logs = Wanted { count: all(logs, logger_of), links: &[], name: log_folder };
-        let checkpoints =
-            Wanted { count: all(checkpoints, checkpointer_of), links: &[], name: checkpoint_folder };
-        self.claim(&[logs, checkpoints])?;
+        self.claim_more(all(logs, logger_of), all(checkpoints, checkpointer_of))?;
         for folder in self.manifest().folders.keys().filter(|folder| *folder != MAIN) {
             let is_left = |file: &String| file.starts_with("log-") || file.starts_with("ckpt-");
             for file in self.disk().list(folder)?.iter().filter(|file| is_left(file)) {
@@ -153,14 +148,12 @@ impl TargetFolder {
     /// Claims more folders for logs and checkpointers in a target without a state.
     pub(crate) fn claim_more(&mut self, logs: usize, checkpoints: usize) -> Result<(), DurabilityError> {
         assert_eq!(self.manifest().state, Making::Creating, "I2: nothing in it counts");
-        let logs = Wanted { count: logs, links: &[], name: log_folder };
-        self.claim(&[logs, Wanted { count: checkpoints, links: &[], name: checkpoint_folder }])
+        self.claim(logs, Some(checkpoints))
     }
 
     /// Claims the folders of this many logs; other folders stay.
     pub(super) fn claim_logs(&mut self, logs: usize) -> Result<(), DurabilityError> {
-        let claimed = self.claim(&[Wanted { count: logs, links: &[], name: log_folder }]);
-        claimed.map_err(|error| target_error(self.disk(), error))
+        self.claim(logs, None).map_err(|error| target_error(self.disk(), error))
     }
 
     /// Claims folders in a backup, and keeps its states. Removes the files that no state has: killed runs left the
@@ -171,8 +164,7 @@ impl TargetFolder {
     /// manifest must not return.
     pub(super) fn claim_backup(&mut self, logs: usize, checkpoints: usize) -> Result<(), DurabilityError> {
         assert_eq!(self.manifest().state, Making::Created, "it has a state");
-        let logs = Wanted { count: logs, links: &[], name: log_folder };
-        self.claim(&[logs, Wanted { count: checkpoints, links: &[], name: checkpoint_folder }])?;
+        self.claim(logs, Some(checkpoints))?;
         self.remove_unnamed()
     }
 
@@ -318,12 +310,12 @@ impl Target {
         source: &PictureSource,
         purpose: Purpose,
     ) -> Manifest {
-        let (of, entries) = (source.database, source.entries);
+        let (of, entries) = (&source.manifest, source.entries);
         let before = self.folder.manifest();
         // N23: a restored database takes the picture's generation number for a generation of its own. The lineage ends
         // before the number.
         let (made_from, last) = match purpose {
-            Purpose::Backup { .. } => (MadeFrom::Backup { of }, picture.generation),
+            Purpose::Backup { .. } => (MadeFrom::Backup { of: of.identity }, picture.generation),
             Purpose::Restore { .. } => {
                 (MadeFrom::Restored { epoch: picture.epoch }, picture.generation.saturating_sub(1))
             }
@@ -340,17 +332,17 @@ impl Target {
             spans: Vec::new(),
         };
         Manifest {
-            parent: before.parent.or(Some(of)),
+            parent: before.parent.or(Some(of.identity)),
             state: Making::Created,
-            reserved: before.reserved.max(source.reserved),
+            reserved: before.reserved.max(of.reserved),
             lineage: source.lives.clone().truncate_at(last, picture.epoch),
             made_from: Some(made_from),
             checkpoint: Some(InstalledCheckpoint::Picture(picture)),
             kept,
             generations: vec![generation],
             unfinished: None,
-            application: source.application.clone(),
-            types: source.types.clone(),
+            application: of.application.clone(),
+            types: of.types.clone(),
             ..before.clone()
         }
     }

@@ -2,9 +2,8 @@
 //! machine.
 //!
 //! Invariants:
-//! - H2: a manifest counts if its number was free at the creation, and a listing that began afterwards shows no larger
-//!   number. Older manifests are removed, so a caller that was away for long may find its number free again: a larger
-//!   number exists then.
+//! - H2: older manifests are removed, so a caller that was away for long may find its number free again: a larger
+//!   number exists then, and the caller's manifest does not count.
 //! - After a lost answer the caller offers the same text again, and compares the stored text with its own.
 //!
 //! Neighbours: the shipper and a take-over install; `files::shared_manifest` has the text.

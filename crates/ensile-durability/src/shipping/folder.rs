@@ -1,13 +1,8 @@
 //! A shared store in a folder on several machines.
 //!
-//! An object is written beside its name, as `..new`, synced, and renamed. A conditional creation adds the name as a
-//! hard link; the link fails if the name is taken. File systems, including NFS, do the link for a single caller only,
-//! and show the object as a whole.
-//!
-//! Invariants:
-//! - H2: only a single caller of several creates a name.
-//! - H1: a listed object was synced before the object got its name, and the name before the upload ended.
-//! - A random number is part of an unfinished file's name, so every writer has a name of its own.
+//! An object is written beside its name, as `..new` with a random number, synced, and renamed (H1). A conditional
+//! creation adds the name as a hard link; the link fails if the name is taken. File systems, including NFS, do the link
+//! for a single caller only (H2), and show the object as a whole.
 //!
 //! Neighbours: a [`Disk`], real or simulated; [`super::shared_store`] states the promises.
 
@@ -179,18 +174,14 @@ impl<E> SharedStore for SharedFolder<E> {
         );
         // The other name has no further use.
         let _ = self.disk.remove(&beside);
-        match named {
-            Ok(()) => {
-                self.disk.sync_folder(folder_of(name))?;
-                Ok(Creation::Created)
-            }
-            Err(error) if error.is_already_exists() => {
-                // The maker of the name may have ended before its sync.
-                self.disk.sync_folder(folder_of(name))?;
-                Ok(Creation::Taken)
-            }
-            Err(error) => Err(error.into()),
-        }
+        let creation = match named {
+            Ok(()) => Creation::Created,
+            // The maker of the name may have ended before its sync.
+            Err(error) if error.is_already_exists() => Creation::Taken,
+            Err(error) => return Err(error.into()),
+        };
+        self.disk.sync_folder(folder_of(name))?;
+        Ok(creation)
     }
 
     fn remove(&self, name: &str) -> Result<(), SharedStoreError> {

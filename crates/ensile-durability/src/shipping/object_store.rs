@@ -1,14 +1,11 @@
 //! A shared store in an object store of Amazon, Google or Azure, or in any other store of the crate `object_store`.
 //!
 //! Calls of the crate are futures. The calling thread (the shipper's or a take-over's) drives the futures, by a runtime
-//! without threads.
+//! without threads. A thread that drives an asynchronous runtime cannot wait: a call on such a thread is an error, and
+//! a drop waits for nothing.
 //!
-//! Invariants:
-//! - A thread that drives an asynchronous runtime cannot wait: a call on such a thread is an error, and a drop waits
-//!   for nothing.
-//! - H2: a manifest is created by a conditional put (`PutMode::Create`); a store without conditional puts gives an
-//!   error.
-//! - H1: an object is put as a whole: at once, or in parts with a completion at the end.
+//! Invariants: H2: a manifest is created by a conditional put (`PutMode::Create`); a store without conditional puts
+//! gives an error. H1: an object is put as a whole: at once, or in parts with a completion at the end.
 //!
 //! Neighbours: [`super::shared_store`] states the promises; the feature `object-store` enables the module.
 

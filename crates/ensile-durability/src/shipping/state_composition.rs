@@ -8,12 +8,7 @@
 //! first mark of S or more, which equals the log after a crash at S (N20). The open generation is closed at S. A
 //! generation without a log follows, as in a copy of files.
 //!
-//! Invariants:
-//! - H1: a state names only files that are in the store.
-//! - H3: the files of a log in a state are consecutive, from the first file that the checkpoint does not cover. In a
-//!   closed generation the files reach the last file of the log. Between two generations of a state no generation is
-//!   missing.
-//! - K1, K5: a checkpoint counts with an S that is not below its e_h.
+//! Invariants, see [`super`]: H1; H3; a checkpoint counts with an S that is not below its e_h (K1, K5).
 //!
 //! Neighbours: the shipper fills the inventory and asks; `files::manifest::backup_states` has the form of a state in a
 //! manifest.

@@ -7,16 +7,14 @@
 //!                                                 won with unread files '-> read all-'
 //! ```
 //! Invariants:
-//! - H6: the claim is the next manifest, with the next term, a new identity and the same files. After the claim, the
-//!   old shipper installs nothing. A busy shipper cannot prevent the claim. After one complete reading of a state, each
-//!   round fetches at most half the bytes of the round before, or the claim goes first.
+//! - H6: the claim is the next manifest, with the next term, a new identity and the same files. A busy shipper cannot
+//!   prevent the claim: after one complete reading of a state, each round fetches at most half the bytes of the round
+//!   before, or the claim goes first.
 //! - H7: the folder becomes a database only after the claim, and after a complete reading of the claimed state. A
-//!   killed run is run again. If the killed run had claimed, the folder has the identity of the claim, and the next run
-//!   goes on from the claim.
+//!   killed run is run again, and goes on from its claim: the folder has the identity of the claim.
 //! - I1: at the begin, the folder is empty, or was left by a killed run.
 //!
-//! Neighbours: `chain` installs the claim. `backup` has the target folder with its locks and manifest. An examination
-//! reads the fetched files.
+//! Neighbours: `chain` installs the claim; `backup` has the target folder; an examination reads the fetched files.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -180,15 +178,13 @@ impl TakeOver {
         // H7: from here on no open makes the folder a database. An earlier run may have claimed the store already.
         let mut target = TargetFolder::open_empty(target, UnfinishedCopy::TakeOver { from: from.store })?;
         if from.fenced.contains(&target.manifest().identity) {
-            return Err(DurabilityError::TakenOver {
-                detail: format!(
-                    "this folder had claimed {}, and database {} has taken over from it in term {}: give an empty folder",
-                    store.place(),
-                    from.shipper,
-                    from.term
-                )
-                .into(),
-            });
+            let detail = format!(
+                "this folder had claimed {}, and database {} has taken over from it in term {}: give an empty folder",
+                store.place(),
+                from.shipper,
+                from.term
+            );
+            return Err(DurabilityError::TakenOver { detail: detail.into() });
         }
         let (logs, checkpoints) = folders_of(&from);
         target.claim_empty(logs, checkpoints)?;

@@ -23,12 +23,13 @@ use ensile_disk::Disk;
 use ensile_durability::examination::{Examination, examine};
 use ensile_durability::{
     CheckpointConfig, CopyOptions, CopyPhase, CopyReport, CopyRun, CopySource, CopyStep, DurabilityError,
-    Recovery, backup, restore,
+    Recovery,
 };
 use ensile_sim::SimDisk;
 
 use crate::checkpoints::ended::{check_listed, examined_at_rest};
 use crate::checkpoints::store::{Changes, Framing, KEYS, Life, Store, pictures, present};
+use crate::copies::{CopySteps as _, backup, restore};
 use crate::rig::{Worker, config};
 
 /// A database with pictures in `data`, whose rows take some bytes each.
@@ -53,7 +54,7 @@ fn of(disk: &SimDisk, folder: &str) -> Arc<dyn Disk> {
 
 fn run(mut copy: CopyRun) -> Result<CopyReport, DurabilityError> {
     loop {
-        if let CopyStep::Ended(report) = copy.step(&Framing, 0)? {
+        if let CopyStep::Ended(report) = copy.step_at(&Framing, 0)? {
             assert_eq!(copy.progress().phase, CopyPhase::Ended);
             return Ok(*report);
         }
@@ -270,10 +271,10 @@ fn a_rate_is_kept_and_a_run_that_is_dropped_changes_nothing() {
     let (clock, mut steps) = (Clock::manual(), 0);
     let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect("begins");
     let report = loop {
-        match copy.step(&Framing, clock.nanos()).expect("goes on") {
+        match copy.step_at(&Framing, clock.nanos()).expect("goes on") {
             CopyStep::Worked => steps += 1,
             CopyStep::Paced(wait) => {
-                assert_eq!(copy.step(&Framing, clock.nanos()).expect("paced"), CopyStep::Paced(wait));
+                assert_eq!(copy.step_at(&Framing, clock.nanos()).expect("paced"), CopyStep::Paced(wait));
                 clock.advance(wait);
             }
             CopyStep::Ended(report) => break *report,
@@ -303,7 +304,7 @@ fn a_rate_is_kept_and_a_run_that_is_dropped_changes_nothing() {
         let copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default());
         let mut copy = copy.expect("begins");
         for _ in 0..steps {
-            assert_eq!(copy.step(&Framing, 0).expect("goes on"), CopyStep::Worked);
+            assert_eq!(copy.step_at(&Framing, 0).expect("goes on"), CopyStep::Worked);
         }
         drop(copy);
         assert_eq!(

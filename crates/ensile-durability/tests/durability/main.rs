@@ -5,6 +5,7 @@ mod archives;
 mod backups;
 mod campaign;
 mod checkpoints;
+mod copies;
 mod counted;
 mod damage;
 mod files;

@@ -12,11 +12,12 @@ use ensile_disk::Disk;
 use ensile_durability::examination::{examine, repair};
 use ensile_durability::{
     ApplicationName, CopyOptions, CopyRun, CopyStep, DurabilityError, Entry, EntryKind, LogConfig, Naming,
-    Recoverable, Refused, adopt, application_name, backup, recover, rename_application, restore,
+    Recoverable, Refused, adopt, application_name, recover, rename_application,
 };
 use ensile_sim::SimDisk;
 
 use crate::checkpoints::store::{Framing, Life, pictures, settings};
+use crate::copies::{CopySteps as _, backup, restore};
 use crate::rig::{Map, Rig, config};
 
 const OWN: &str = "prices, partition 0 of 4";
@@ -221,7 +222,7 @@ fn i5_a_folder_gets_no_name_from_a_program_that_does_not_understand_what_is_in_i
 
 /// All steps of a copy.
 fn run(mut copy: CopyRun) {
-    while !matches!(copy.step(&Framing, 0).expect("goes on"), CopyStep::Ended(_)) {}
+    while !matches!(copy.step_at(&Framing, 0).expect("goes on"), CopyStep::Ended(_)) {}
 }
 
 #[test]

@@ -9,11 +9,12 @@ use ensile_disk::Disk;
 use ensile_durability::examination::{examine, repair};
 use ensile_durability::{
     CopyOptions, CopyRun, CopyStep, DurabilityError, EntryType, LogConfig, StatedType, StatedTypes, TypeRole,
-    adopt, backup, restore,
+    adopt,
 };
 use ensile_sim::SimDisk;
 
 use crate::checkpoints::store::{Framing, Life, pictures, settings};
+use crate::copies::{CopySteps as _, backup, restore};
 use crate::rig::{Map, config};
 
 /// Types of a program whose objects are of this version and name.
@@ -135,7 +136,7 @@ fn i6_an_adopted_copy_and_a_repaired_folder_keep_the_types() {
 
 /// All steps of a copy.
 fn run(mut copy: CopyRun) {
-    while !matches!(copy.step(&Framing, 0).expect("goes on"), CopyStep::Ended(_)) {}
+    while !matches!(copy.step_at(&Framing, 0).expect("goes on"), CopyStep::Ended(_)) {}
 }
 
 #[test]

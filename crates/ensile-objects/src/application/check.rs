@@ -13,14 +13,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ensile_base::clock::Clock;
-use ensile_disk::{Disk, RealDisk};
+use ensile_disk::Disk;
 use ensile_durability::examination::{Examination, examine};
 
 use super::call_backs::Application;
 use super::called_application::WrittenObjects;
 use super::log::ApplicationLog;
 use super::state::ApplicationState;
-use crate::collection::check::{FolderCheck, first_difference};
+use crate::collection::check::{FolderCheck, existing_disk, first_difference};
 use crate::error::ObjectsResult as Result;
 
 impl ApplicationLog {
@@ -53,7 +53,7 @@ impl ApplicationLog {
     /// folder of ours, or is unreadable. An object or operation that this program does not understand is no error of
     /// the call: the result names the object or operation.
     pub fn check<A: Application>(folder: impl AsRef<Path>, make: impl FnMut() -> A) -> Result<FolderCheck> {
-        check_on(&(Arc::new(RealDisk::open_existing(folder)?) as Arc<dyn Disk>), make)
+        check_on(&existing_disk(folder)?, make)
     }
 
     /// As [`check`](Self::check), on a test's disk.

@@ -134,7 +134,7 @@ pub struct ApplicationLog {
     pub(super) marks_lives: bool,
     /// True if every operation is replayed on a copy.
     is_checked: bool,
-    pub(super) runtime: Arc<OpenRuntime>,
+    pub(crate) runtime: Arc<OpenRuntime>,
 }
 
 /// Reason for the refusal of a mark.
@@ -155,15 +155,12 @@ impl ApplicationLog {
     /// to 31 bytes more, and an object with passed over changes up to 31 bytes until its removal.
     pub const OPEN_BYTES_EACH: usize = object_tids::BYTES_EACH;
 
-    pub(crate) fn open<A: Application>(settings: ObjectsSettings, application: Arc<A>) -> Result<Self> {
-        Ok(Self::open_state(settings, application, false)?.0)
-    }
-
-    fn open_state<A: Application>(
+    /// Opens the log of an application; in the debug mode, if a fresh application is given.
+    pub(crate) fn open<A: Application>(
         settings: ObjectsSettings,
         application: Arc<A>,
-        is_checked: bool,
-    ) -> Result<(Self, Arc<ApplicationState<A>>)> {
+        fresh: Option<A>,
+    ) -> Result<Self> {
         let mut state = ApplicationState::new(application, &settings.clock);
         state.replayed.opens_poisoned = settings.opens_poisoned;
         state.replayed.judges_marks = settings.marks_lives;
@@ -175,20 +172,12 @@ impl ApplicationLog {
         }
         assert!(state.replayed.waiting.is_empty(), "L8: the open applies all operations");
         assert_eq!(runtime.is_detour_taken(), state.called.poisoned.count() > 0, "O6");
-        let slots = Arc::clone(&state) as _;
-        Ok((Self { version: state.called.version, slots, marks_lives, is_checked, runtime }, state))
-    }
-
-    /// As [`open`](Self::open), in the debug mode.
-    pub(crate) fn open_checked<A: Application>(
-        settings: ObjectsSettings,
-        application: Arc<A>,
-        fresh: A,
-    ) -> Result<Self> {
-        let (log, state) = Self::open_state(settings, application, true)?;
-        let copy = CheckedCopy::from_original(&state.called, fresh)?;
-        assert!(state.copy.set(Box::new(copy)).is_ok(), "it is set once");
-        Ok(log)
+        let is_checked = fresh.is_some();
+        if let Some(fresh) = fresh {
+            let copy = CheckedCopy::from_original(&state.called, fresh)?;
+            assert!(state.copy.set(Box::new(copy)).is_ok(), "it is set once");
+        }
+        Ok(Self { version: state.called.version, slots: state, marks_lives, is_checked, runtime })
     }
 
     /// Logs an operation on an object, with the list of parameters. The caller holds the object's guard, and changes
@@ -353,13 +342,13 @@ impl ApplicationLog {
     /// [`ObjectsError::Storage`] if another machine has taken over, or at the timeout;
     /// shipping goes on after a timeout.
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
-        self.runtime().ship(timeout)
+        self.runtime.ship(timeout)
     }
 
     /// Stops shipping until the next open, without a wait. From another thread, the call ends the wait of a close for a
     /// shared store that does not answer. Without a shared store the call has no effect.
     pub fn cancel_shipping(&self) {
-        self.runtime().cancel_shipping();
+        self.runtime.cancel_shipping();
     }
 
     /// Takes every due step of the log, of checkpoints and of shipping, for an application opened
@@ -370,7 +359,7 @@ impl ApplicationLog {
     /// none. If the log has threads of its own, no step is due. In a call-back of objects the call takes no step, and
     /// on a thread with a guard of [`GuardedObjects`](crate::GuardedObjects) no step of a checkpoint.
     pub fn drive(&self) -> Option<Duration> {
-        self.runtime().drive()
+        self.runtime.drive()
     }
 
     /// First object, in the [debug mode](crate::ObjectsBuilder::open_application_checked), that differs from the
@@ -392,21 +381,14 @@ impl ApplicationLog {
         &self.runtime.report
     }
 
-    /// Makes all logged operations durable and releases the folder, for all handles. A second call waits for the first,
-    /// and returns the result of the first. A close in a future's waker is refused while another thread closes (O8).
-    /// The caller must hold no object's guard: a checkpoint may wait for the guard, and the close for the checkpoint. A
-    /// held guard of [`GuardedObjects`](crate::GuardedObjects) is refused; another guard is not noticed, and
-    /// [`ObjectsStats::waiting_call_back`] shows the call-back that waits for it.
+    /// As [`Objects::close`](crate::Objects::close). The caller must hold no object's guard: a checkpoint may wait for
+    /// the guard, and the close for the checkpoint. A held guard of [`GuardedObjects`](crate::GuardedObjects) is
+    /// refused; another guard is not noticed, and [`ObjectsStats::waiting_call_back`] shows the call-back that waits
+    /// for it.
     ///
     /// # Errors
-    /// [`ObjectsError::InCallBack`]: close on a thread of your own. [`ObjectsError::Storage`]: not everything could be
-    /// made durable; or ("not shipped yet") a shared store did not answer within
-    /// [`close_wait`](crate::ShippingConfig::close_wait), and all is durable in the folder.
+    /// As for [`Objects::close`](crate::Objects::close).
     pub fn close(&self) -> Result<()> {
         self.runtime.close()
-    }
-
-    pub(crate) fn runtime(&self) -> &OpenRuntime {
-        &self.runtime
     }
 }

@@ -1,10 +1,8 @@
-//! TIDs and existence of an application's objects, during a recovery.
+//! TIDs and existence of an application's objects, during a recovery (O4, O10).
 //!
 //! An object's entry in the checkpoint has a TID, and the operations up to the TID are not replayed. The objects have
-//! no room for a TID, so the TIDs stand here, by number, from the loading of the objects to the end of the recovery.
-//!
-//! A checkpoint lacks an object that was removed before the walk came, and the log may have operations from before the
-//! removal. Marks in the log show the object's absence, so such operations are not replayed.
+//! no room for a TID, so the TIDs stand here, by number. A checkpoint lacks an object that was removed before the walk
+//! came, and the log may have operations from before the removal. Marks in the log show the object's absence.
 //!
 //! ```text
 //! operation          the object exists                    the object does not exist
@@ -13,18 +11,9 @@
 //! removal            replayed: from here on it does not   passed over
 //! without a mark     replayed                             replayed: from here on the object counts as existing
 //! ```
-//! A change that is passed over rightly has a removal of its object after it. Objects without the removal are kept:
-//! such an object was made without a mark, and its changes would be lost.
-//!
-//! Invariants:
-//! - O4: the TID of every loaded object is found.
-//! - O10: an object exists after its bytes in the checkpoint and after a replayed creation, until a replayed removal.
-//!   The operations of an object come in the order of TIDs, one at a time.
-//! - The list takes at most [`BYTES_EACH`] bytes for every object, and [`LANE_BYTES`] for every lane: the list is in
-//!   the order of numbers, and has little spare room. A hash map takes twice the memory.
-//! - An object takes up to 31 further bytes for each hash set that has its number: one if its existence differs from
-//!   the checkpoint's, one if a change of it was passed over and its removal has not come yet. A hash set keeps its
-//!   memory until the recovery ends, so the largest number of such objects at one time counts.
+//! The list takes at most [`BYTES_EACH`] bytes for every object, and [`LANE_BYTES`] for every lane: it is in the order
+//! of numbers, and has little spare room. A hash map takes twice the memory. An object takes up to 31 further bytes for
+//! each hash set that has its number, and a hash set keeps its memory until the recovery ends.
 //!
 //! Neighbours: `recovery` and `shadow_copy` fill the list, and judge operations by the list.
 

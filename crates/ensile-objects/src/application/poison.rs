@@ -1,20 +1,15 @@
 //! Objects of an application whose logged change failed: the log has an operation that the object lacks, or half has.
 //!
 //! ```text
-//! change   log | make: fails -> the object is poisoned, under the caller's guard
-//! log      refused for a poisoned object
+//! change   log | make: fails -> the object is poisoned, under the caller's guard (O6)
+//! log      refused for a poisoned object: the first poison sends all later entries on the waiting path, which asks
 //! walk     refused while an object is poisoned: no checkpoint covers the operation, and the log keeps it
 //! open     makes the change again, on the object as the checkpoint has it
 //! ```
 //! Without a log, nothing keeps later changes of any object, as no checkpoint is made. So after a poison every change
 //! is refused until the next open, which has the state of the last checkpoint.
 //!
-//! Invariants:
-//! - O6: an object is poisoned before its guard is free, so the next holder of the guard finds the poison.
-//! - `log` pays nothing: the first poisoned object sends all later entries on the waiting path, which asks.
-//!
-//! Neighbours: `changes` poisons objects, and `recovery` poisons objects at an open. `log` refuses a poisoned object,
-//! and `called_application` makes no checkpoint with one.
+//! Neighbours: `changes` and `recovery` poison objects; `log` and `called_application` ask.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,11 +1,8 @@
 //! Recovery of an application's objects, by its call-backs.
 //!
 //! Invariants:
-//! - O4: an object's operations are replayed in the order of TIDs, without the operations that its loaded bytes
-//!   include.
-//! - O10: an operation that is marked as a change or a removal is not replayed on a missing object. Each object is in
-//!   one lane, and operations leave a lane in the order of TIDs under the lane's lock, so a mark is judged after every
-//!   earlier mark of its object. A change that is passed over without a removal after it fails the open.
+//! - O4, O10: each object is in one lane, and operations leave a lane in the order of TIDs under the lane's lock, so a
+//!   mark is judged after every earlier mark of its object.
 //! - A call-back that fails or panics fails the open, and the error names the object and the entry; or the call-back
 //!   poisons its object, if the application has asked for that (O6).
 //! - Versions are judged when an entry is read, before a call-back gets the entry.
@@ -26,6 +23,7 @@ use crate::apply_time::AppliedTime;
 use crate::chunks::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody, ObjectLife, check_version};
+use crate::framing::judge_each;
 use crate::runtime::ObjectState;
 use crate::runtime::watchdog::CallBackWatch;
 
@@ -36,28 +34,25 @@ impl<A: Application> Recoverable for ApplicationState<A> {
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         let mut unmarked: Option<Epoch> = None;
-        for (at, entry) in entries.iter().enumerate() {
-            let call = decode_call(entry.body, self.called.version);
-            let Some((object, life)) = call.map_err(|why| Refused { entry: at, detail: why.into() })? else {
+        judge_each(entries, |entry| {
+            let Some((object, life)) = decode_call(entry.body, self.called.version)? else {
                 let (found, by) = ("a collection's objects", "open");
                 self.replayed.failure.lock().get_or_insert(ObjectsError::other_objects(found, by));
-                continue;
+                return Ok(());
             };
             if life.is_none() {
                 unmarked = Some(unmarked.map_or(entry.tid.epoch(), |first| first.min(entry.tid.epoch())));
             }
             self.replayed.waiting.keep(object, entry.tid, (object, entry.body.into()));
-        }
+            Ok(())
+        })?;
         // The epochs of these entries have not passed yet, so no thread asks before.
         unmarked.into_iter().for_each(|epoch| self.replayed.loaded.note_unmarked(epoch));
         Ok(())
     }
 
     fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        for (at, entry) in entries.iter().enumerate() {
-            self.load_entry(entry).map_err(|why| Refused { entry: at, detail: why.into() })?;
-        }
-        Ok(())
+        judge_each(entries, |entry| self.load_entry(entry))
     }
 
     fn advance_watermark(&self, epoch: Epoch) {

@@ -1,11 +1,10 @@
-//! The walk of a checkpoint over an application's objects, which the application's call-back enumerates.
+//! The walk of a checkpoint over an application's objects, which the application's call-back enumerates in the order of
+//! numbers, each once: an object that stands in a checkpoint twice could not be loaded. No slice takes an object of
+//! another slice.
 //!
 //! Invariants:
 //! - O7: an entry has the TID of its object's slot, read while the application holds the object's guard.
-//! - O5: a long object stands in pieces with the same TID.
-//! - Objects come in the order of their numbers, each once: an object that stands in a checkpoint twice could not be
-//!   loaded. A slice has a range of numbers, and takes no object of another slice.
-//! - O6: a checkpoint has no object that was poisoned before the walk came to the object.
+//! - O5, O6: a long object stands in pieces with one TID. No object was poisoned before the walk came to it.
 //!
 //! Neighbours: a checkpointer calls, a block at a time; `object_writer` takes the objects.
 

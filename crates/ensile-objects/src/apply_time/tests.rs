@@ -62,7 +62,7 @@ fn what_an_application_changes_is_timed_where_it_is_logged() {
             .open_application(Arc::new(NoObjects))
             .expect("opens");
         log.change(1, 0, &[], || clock.advance(Duration::from_nanos(3))).map(drop).expect("is made");
-        assert_eq!(log.runtime().applied.total(), timed, "{durability:?}");
+        assert_eq!(log.runtime.applied.total(), timed, "{durability:?}");
         log.close().expect("closes");
     }
 }

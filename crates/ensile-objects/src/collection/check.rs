@@ -54,15 +54,11 @@ impl FolderCheck {
     /// first time and is not now is the program's fault.
     pub(crate) fn note_second(&mut self, twice: &Examination) {
         if self.examination.is_whole() && !twice.is_whole() {
-            let what = twice.damage.first().map_or_else(
-                || "read again, it is refused".into(),
-                |damage| format!("read again, it is refused: {}", damage.detail).into(),
-            );
-            let place = twice
-                .damage
-                .first()
+            let damage = twice.damage.first();
+            let place = damage
                 .map_or_else(String::new, |damage| format!("of {} at byte {}", damage.file, damage.offset));
-            self.difference = Some((place, what));
+            let why = damage.map_or_else(String::new, |damage| format!(": {}", damage.detail));
+            self.difference = Some((place, format!("read again, it is refused{why}").into()));
         }
     }
 
@@ -82,44 +78,41 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if the folder is in use, is a database's or no
     /// folder of ours, is unreadable, or has keys, objects or operations of another type.
     pub fn check(folder: impl AsRef<Path>) -> Result<FolderCheck> {
-        check_on::<K, T>(&(Arc::new(RealDisk::open_existing(folder)?) as Arc<dyn Disk>))
+        let disk = existing_disk(folder)?;
+        let clock = Clock::manual();
+        let (first, again) = (ObjectsState::<K, T>::new(&clock), ObjectsState::<K, T>::new(&clock));
+        let examination = examine(&disk, &first)?;
+        stated_types::<K, T>().check(&*disk, &examination.types)?;
+        let twice = examine(&disk, &again)?;
+        let mut check = FolderCheck::from_examination(examination);
+        check.note_second(&twice);
+        if check.examination.is_whole() && !(first.pieces.is_whole() && again.pieces.is_whole()) {
+            check.not_written = Some(LACKS_PIECES.to_owned());
+        }
+        for shard in 0..SHARDS {
+            for (_, cell) in first.shards.from(shard, 0, u32::MAX) {
+                let state = cell.lock();
+                let Some(key) = &state.key else { continue };
+                check.objects += u64::from(state.object.is_some() && !state.is_poisoned);
+                let other = again.shards.find(key, again.shards.hash(key)).ok().map(|cell| cell.lock());
+                if state.is_poisoned || other.as_ref().is_some_and(|state| state.is_poisoned) {
+                    check.poisoned.push(format!("{key:?}"));
+                    continue;
+                }
+                let other = other.as_ref().and_then(|state| state.object.as_ref());
+                if let Some(difference) = difference_of(state.object.as_ref(), other)
+                    && check.difference.is_none()
+                {
+                    check.difference = Some((format!("{key:?}"), difference));
+                }
+            }
+        }
+        debug_assert!(check.objects <= first.shards.count(), "an object has a cell");
+        Ok(check)
     }
 }
 
-fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Result<FolderCheck> {
-    let clock = Clock::manual();
-    let (first, again) = (ObjectsState::<K, T>::new(&clock), ObjectsState::<K, T>::new(&clock));
-    let examination = examine(disk, &first)?;
-    stated_types::<K, T>().check(&**disk, &examination.types)?;
-    let twice = examine(disk, &again)?;
-    let mut check = FolderCheck::from_examination(examination);
-    check.note_second(&twice);
-    if check.examination.is_whole() && !(first.pieces.is_whole() && again.pieces.is_whole()) {
-        check.not_written = Some(LACKS_PIECES.to_owned());
-    }
-    for shard in 0..SHARDS {
-        for (_, cell) in first.shards.from(shard, 0, u32::MAX) {
-            let state = cell.lock();
-            let Some(key) = &state.key else { continue };
-            if state.is_poisoned {
-                check.poisoned.push(format!("{key:?}"));
-                continue;
-            }
-            check.objects += u64::from(state.object.is_some());
-            let other = again.shards.find(key, again.shards.hash(key)).ok().map(|cell| cell.lock());
-            if other.as_ref().is_some_and(|state| state.is_poisoned) {
-                // For any outcome of the first time.
-                check.poisoned.push(format!("{key:?}"));
-                continue;
-            }
-            let other = other.as_ref().and_then(|state| state.object.as_ref());
-            if let Some(difference) = difference_of(state.object.as_ref(), other)
-                && check.difference.is_none()
-            {
-                check.difference = Some((format!("{key:?}"), difference));
-            }
-        }
-    }
-    debug_assert!(check.objects <= first.shards.count(), "an object has a cell");
-    Ok(check)
+/// Disk of a folder that exists.
+pub(crate) fn existing_disk(folder: impl AsRef<Path>) -> Result<Arc<dyn Disk>> {
+    Ok(Arc::new(RealDisk::open_existing(folder)?))
 }

@@ -4,11 +4,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ensile_base::sync::{AtomicU64, Ordering};
+use ensile_base::sync::AtomicU64;
 
-use super::cell::CellState;
-use super::persistent::{CodecResult, ObjectKey, Persistent, of_version};
-use crate::format::{BodyForm, OF_CHECKPOINT, ObjectBody};
+use super::cell::{Applying, CellState};
+use super::persistent::{CodecResult, ObjectKey, Persistent};
+use crate::format::{BodyForm, OF_CHECKPOINT, ObjectBody, check_version};
 
 pub(super) enum LoggedChange<T: Persistent> {
     Operation(T::Operation),
@@ -17,7 +17,8 @@ pub(super) enum LoggedChange<T: Persistent> {
 }
 
 pub(super) fn object_of<T: Persistent>(version: u16, bytes: &[u8]) -> CodecResult<T> {
-    of_version(version, T::VERSION, "an object", || T::decode(version, bytes))
+    check_version(version, T::VERSION, "an object")?;
+    T::decode(version, bytes)
 }
 
 /// Key and change of a log entry; `None` for an application's own objects.
@@ -28,8 +29,8 @@ pub(super) fn decode_logged_change<K: ObjectKey, T: Persistent>(
     let version = body.version;
     let change = match body.form {
         BodyForm::Operation => {
-            let decode = || T::decode_operation(version, body.bytes);
-            LoggedChange::Operation(of_version(version, T::OPERATION_VERSION, "an operation", decode)?)
+            check_version(version, T::OPERATION_VERSION, "an operation")?;
+            LoggedChange::Operation(T::decode_operation(version, body.bytes)?)
         }
         BodyForm::Value => LoggedChange::Value(object_of(version, body.bytes)?),
         BodyForm::Removal => LoggedChange::Removal,
@@ -46,12 +47,9 @@ pub(super) fn apply_again<K, T: Persistent>(
 ) {
     match change {
         LoggedChange::Operation(operation) if !state.is_poisoned => {
-            let apply = AssertUnwindSafe(|| T::apply(&mut state.object, &operation));
-            if catch_unwind(apply).is_err() {
-                state.is_poisoned = true;
-                // Relaxed: a figure for people.
-                poisoned.fetch_add(1, Ordering::Relaxed);
-            }
+            let applying = Applying::begin(state, poisoned);
+            // A panic has poisoned the object.
+            let _ = catch_unwind(AssertUnwindSafe(|| applying.apply(&operation)));
         }
         // The object's state is unknown.
         LoggedChange::Operation(_) => {}

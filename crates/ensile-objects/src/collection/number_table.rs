@@ -6,11 +6,8 @@
 //! Slots are searched from the tag's place on, up to a free slot. A full table is replaced by a table twice as large.
 //! Earlier tables stay, because readers may be in them: together they take less memory than the newest table.
 //!
-//! Invariants:
-//! - Changes are made under the lock of the shard. Under the lock a search finds every number.
-//! - O2: without the lock a search may find the number of a cell that has another key by now, or may miss an existing
-//!   number. A found number is therefore compared under the cell's lock, and a missing number is searched under the
-//!   shard's lock.
+//! Invariant: O2: changes are made under the lock of the shard, and under the lock a search finds every number. Without
+//! the lock a search may find the number of a cell that has another key by now, or may miss an existing number.
 //!
 //! Neighbours: `shards` has the shard's lock, and the cells.
 

@@ -61,7 +61,7 @@ use crate::runtime::{CheckpointHandle, ObjectsSettings, ObjectsStats, OpenRuntim
 /// ```
 pub struct Objects<K: ObjectKey, T: Persistent> {
     pub(super) state: Arc<ObjectsState<K, T>>,
-    pub(super) runtime: Arc<OpenRuntime>,
+    pub(crate) runtime: Arc<OpenRuntime>,
     /// True if every operation is also applied to a copy.
     pub(super) is_checked: bool,
     /// True if operations are logged and not checked.
@@ -118,17 +118,17 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// # Errors
     /// As for [`ApplicationLog::ship`](crate::ApplicationLog::ship).
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
-        self.runtime().ship(timeout)
+        self.runtime.ship(timeout)
     }
 
     /// As [`ApplicationLog::cancel_shipping`](crate::ApplicationLog::cancel_shipping).
     pub fn cancel_shipping(&self) {
-        self.runtime().cancel_shipping();
+        self.runtime.cancel_shipping();
     }
 
     /// As [`ApplicationLog::drive`](crate::ApplicationLog::drive).
     pub fn drive(&self) -> Option<Duration> {
-        self.runtime().drive()
+        self.runtime.drive()
     }
 
     /// Figures of the collection. Figures behind a lock are 0 in a forked child; the child's
@@ -158,10 +158,6 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// in the folder.
     pub fn close(&self) -> Result<()> {
         self.runtime.close()
-    }
-
-    pub(crate) fn runtime(&self) -> &OpenRuntime {
-        &self.runtime
     }
 
     /// Calls `f` with a lock of the collection held.

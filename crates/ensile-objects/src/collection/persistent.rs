@@ -9,7 +9,6 @@ use std::hash::Hash;
 use ensile_durability::{StatedTypes, TypeRole};
 use ensile_memory::prefetch;
 
-use crate::format::check_version;
 use crate::shape::TypeShape;
 
 /// Largest number of bytes of a key that are prefetched; the processor predicts the further bytes.
@@ -221,15 +220,4 @@ pub(crate) fn stated_types<K: ObjectKey, T: Persistent>() -> StatedTypes {
     let operation =
         T::operation_shape().map(|shape| shape.into_stated_type(TypeRole::Operation, T::OPERATION_VERSION));
     StatedTypes::new([key, object, operation].into_iter().flatten())
-}
-
-/// Decodes bytes with a version, if this program, which knows versions up to `newest`, knows the version.
-pub(super) fn of_version<T>(
-    version: u16,
-    newest: u16,
-    what: &str,
-    decode: impl FnOnce() -> CodecResult<T>,
-) -> CodecResult<T> {
-    check_version(version, newest, what)?;
-    decode()
 }

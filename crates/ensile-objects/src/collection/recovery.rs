@@ -1,10 +1,9 @@
-//! Recovery of a collection: objects are loaded, then the later operations are applied again.
+//! Recovery of a collection: objects are loaded, then the later operations are applied again, in the order of TIDs
+//! (O4).
 //!
 //! Invariants:
-//! - O4: an object's operations are applied in the order of TIDs, without the operations that its loaded state
-//!   includes.
-//! - O6: an operation that panics poisons its object, here as at first; a whole value or a removal ends the poison.
-//! - O8: codecs and operations call no handle, here as at first.
+//! - O6, O8: as at first, an operation that panics poisons its object, a whole value or a removal ends the poison, and
+//!   codecs and operations call no handle.
 //! - Versions and bytes are judged when an entry is read, before anything is served.
 //!
 //! Neighbours: the durability crate calls from several threads; `shards` has the objects, `crate::replay` the waiting
@@ -25,6 +24,7 @@ use crate::apply_time::AppliedTime;
 use crate::chunks::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_LOG, ObjectBody};
+use crate::framing::judge_each;
 use crate::replay::PrefetchStep;
 use crate::runtime::{KeyCheck, ObjectState};
 
@@ -35,27 +35,22 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         let _user_code = UserCode::begin();
-        for (at, entry) in entries.iter().enumerate() {
-            let Some((key, change)) =
-                decode_logged_change::<K, T>(entry.body).map_err(|why| refuse_entry(at, &why))?
-            else {
+        judge_each(entries, |entry| {
+            let Some((key, change)) = decode_logged_change::<K, T>(entry.body)? else {
                 let (found, by) = ("an application's own objects", "open_application");
                 self.refused.lock().get_or_insert(ObjectsError::other_objects(found, by));
-                continue;
+                return Ok(());
             };
             self.look_at_key(&key);
             let hash = self.shards.hash(&key);
             self.waiting.keep(hash.lane(), entry.tid, (hash, key, change));
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
         let _user_code = UserCode::begin();
-        for (at, entry) in entries.iter().enumerate() {
-            self.load_one(entry).map_err(|why| refuse_entry(at, &why))?;
-        }
-        Ok(())
+        judge_each(entries, |entry| self.load_one(entry))
     }
 
     fn advance_watermark(&self, epoch: Epoch) {
@@ -145,8 +140,4 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
         (state.tid, state.object) = (entry.tid, object);
         Ok(())
     }
-}
-
-fn refuse_entry(entry: usize, why: &str) -> Refused {
-    Refused { entry, detail: why.to_owned() }
 }

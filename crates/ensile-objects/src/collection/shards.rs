@@ -8,15 +8,14 @@
 //! compares, and no thread waits for the lock of a guessed cell. Cells stay in place as long as the collection; the
 //! cell of a removed object is used again, for an arbitrary key.
 //!
-//! Invariants:
-//! - O2: a cell is in its shard, with its key, before the first operation of its object is logged, and stays there as
-//!   long as a walk may need the cell. A removed cell has no key.
-//! - A cell's lock may be held when a shard's lock is taken. The reverse order is used for free cells only: a thread
-//!   that holds the lock of a free cell compares, and releases the lock without waiting.
+//! Invariant: O2: a cell is in its shard, with its key, before the first operation of its object is logged, and stays
+//! there as long as a walk may need the cell. A removed cell has no key.
 //!
-//! Lines of memory that threads share: a shard's tables, read by every thread and written where a key comes or goes; a
-//! shard's lock, taken only then; the cell, written by every call of its object. Cells stand side by side, so two
-//! objects may share a line.
+//! Order of locks: a cell's lock may be held when a shard's lock is taken. The reverse order is used for free cells
+//! only: a thread that holds the lock of a free cell compares, and releases the lock without waiting.
+//!
+//! Threads share a shard's tables and its lock, written only where a key comes or goes, and the cells. Cells stand side
+//! by side, so two objects may share a line.
 //!
 //! Neighbours: `lookup` finds cells, `walk` looks at every cell, `recovery` fills cells; `number_table` and
 //! `cell_arena` are the parts.

@@ -26,14 +26,6 @@ const TOGETHER: u32 = if cfg!(shuttle) { 2 } else { 256 };
 /// Number of cells between a prefetched cell and the cell being read: most cells were last used long ago.
 const FETCHED_AHEAD: u32 = 16;
 
-enum WalkedObject {
-    Nothing,
-    /// The key's bytes are in their buffer.
-    Absent(Tid),
-    /// Key and object are in their buffers.
-    Whole(Tid),
-}
-
 impl CellPlace {
     fn first_of(shard: usize) -> Self {
         Self { shard, number: 0 }
@@ -87,16 +79,10 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
                         *self.refusal.lock() = Some(why);
                         return false;
                     }
-                    Ok(WalkedObject::Nothing) => {}
-                    Ok(WalkedObject::Absent(tid)) => {
+                    Ok(None) => {}
+                    Ok(Some((tid, entry))) => {
                         place.set_next(next);
-                        if !place.push(block, tid, &ObjectBody::absent(&key)) {
-                            return true;
-                        }
-                    }
-                    Ok(WalkedObject::Whole(tid)) => {
-                        place.set_next(next);
-                        if !place.push(block, tid, &ObjectBody::whole(T::VERSION, &key, &object)) {
+                        if !place.push(block, tid, &entry) {
                             return true;
                         }
                     }
@@ -116,25 +102,26 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
 }
 
 impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
-    /// Looks at a cell under its lock, and puts the bytes of key and object into the buffers.
-    fn look(
+    /// Looks at a cell under its lock. Returns the entry of its object, if there is one to write, with the bytes of key
+    /// and object in the buffers.
+    fn look<'b>(
         &self,
         cell: &ObjectCell<K, T>,
         place: CellPlace,
         low: Epoch,
-        key_bytes: &mut Vec<u8>,
-        bytes: &mut Vec<u8>,
-    ) -> Result<WalkedObject, String> {
+        key_bytes: &'b mut Vec<u8>,
+        bytes: &'b mut Vec<u8>,
+    ) -> Result<Option<(Tid, ObjectBody<'b>)>, String> {
         // An operation between its log entry and its change holds this lock.
         let mut state = cell.lock();
-        let Some(key) = &state.key else { return Ok(WalkedObject::Nothing) };
+        let Some(key) = &state.key else { return Ok(None) };
         if state.is_poisoned {
             let why = "is poisoned, as an operation on it panicked: put a whole value or remove it";
             return Err(format!("object {key:?} {why}"));
         }
         if state.object.is_none() && state.tid.epoch() < low {
             self.shards.remove(place, &mut state);
-            return Ok(WalkedObject::Nothing);
+            return Ok(None);
         }
         key_bytes.clear();
         bytes.clear();
@@ -148,14 +135,14 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
             return Err(format!("object {key:?} {why}"));
         }
         if state.object.is_none() {
-            return Ok(WalkedObject::Absent(state.tid));
+            return Ok(Some((state.tid, ObjectBody::absent(key_bytes))));
         }
         assert!(state.tid > Tid::ZERO, "an object is made by an operation");
         if bytes.len() > OBJECT_BYTES_MAX {
             let why = format!("takes {} bytes, above the limit of {OBJECT_BYTES_MAX}", bytes.len());
             return Err(format!("object {key:?} {why}"));
         }
-        Ok(WalkedObject::Whole(state.tid))
+        Ok(Some((state.tid, ObjectBody::whole(T::VERSION, key_bytes, bytes))))
     }
 }
 

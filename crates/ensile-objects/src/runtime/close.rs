@@ -1,12 +1,10 @@
-//! The owner of open objects: the last handle closes them.
+//! The owner of open objects: the last handle closes them, except in a forked child (I4).
 //!
 //! Invariants:
-//! - I4: in a forked child nothing is closed, joined or freed.
 //! - O8: a close never waits for a call-back that waits for the close. The refused calls are a second close from a
 //!   waker, any close from user code, and a close that would wait for itself by way of other logs. The drop of a last
 //!   handle in user code closes, unless the close would wait for that user code.
 //! - If a part of a close panics, the threads end all the same, and a second close returns an error.
-//! - A shared store that does not answer delays a close for a stated time, and no longer.
 //!
 //! Neighbours: `open` makes the owner; handles of collections and applications share it.
 

@@ -1,4 +1,4 @@
-//! Runtime of objects without threads of their own: the application's threads take the steps.
+//! Runtime of objects without threads of their own: the application's threads take the steps (O9).
 //!
 //! ```text
 //! drive                         a tick | loggers | checkpointers, the shipper
@@ -7,13 +7,10 @@
 //! waits for a checkpoint        drive                                          without a guard
 //! waits for the shared store    drive                                          without a guard
 //! ```
-//! Invariants:
-//! - O9: a waiting thread takes the awaited steps itself, so a lone thread waits for no other thread. The thread takes
-//!   no step that may wait for a lock that its caller may hold.
-//! - One thread at a time drives the log, and one thread drives checkpoints and shipping. A waker can
-//!   drive the log without a lock. User code drives nothing, and a thread with a guard no checkpoint (O8).
+//! One thread at a time drives the log, and one thread drives checkpoints and shipping. A waker can drive the log
+//! without a lock. User code drives nothing, and a thread with a guard no checkpoint (O8).
 //!
-//! Neighbours: `steps` has the steps, and `threads` takes them on its own threads; `worker` waits for log space.
+//! Neighbours: `open_folder` has the steps, and `threads` takes them on its own threads; `worker` waits for log space.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

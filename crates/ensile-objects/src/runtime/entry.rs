@@ -19,13 +19,6 @@ use ensile_durability::DurabilityError;
 use super::open_folder::{Runtime, closed_error};
 use super::worker::{LogWorker, LogWorkers};
 
-enum Appended {
-    Logged(Tid),
-    /// All TIDs of the epoch after the last TID are used (E5).
-    EpochFull,
-    Closed,
-}
-
 pub(crate) enum LogAttempt<'l, L> {
     /// The entry is logged, with this TID; the lock is held.
     Logged(MutexGuard<'l, L>, Tid),
@@ -67,10 +60,7 @@ impl Runtime {
     }
 
     /// Takes the lock with log space for the worker's entry. If the lock is not free, the space is given back during
-    /// the wait, and reserved again under the lock (O3).
-    ///
-    /// # Errors
-    /// The log's error, if the log takes no entry: the lock is not held then.
+    /// the wait, and reserved again under the lock (O3). After an error of the log, the lock is not held.
     #[inline]
     pub(crate) fn lock<'l, L>(
         &self,
@@ -85,11 +75,8 @@ impl Runtime {
     }
 
     /// Returns the worker, unless the log takes no entries now.
-    ///
-    /// # Errors
-    /// As for [`Runtime::lock`].
     pub(crate) fn unless_refused(&self, worker: Box<LogWorker>) -> Result<Box<LogWorker>, DurabilityError> {
-        match worker.check() {
+        match worker.appender.check() {
             Ok(()) => Ok(worker),
             Err(error) => Err(self.handle_refusal(worker, error)),
         }
@@ -109,9 +96,6 @@ impl Runtime {
     /// Takes the lock, and log space for the worker's entry; returns `None`, without space, if the lock is not free.
     /// The object itself reports the state that a panic of the application leaves under the lock (O6), so a poisoned
     /// lock is taken all the same: otherwise every later change would take the waiting path.
-    ///
-    /// # Errors
-    /// As for [`Runtime::lock`].
     #[inline]
     pub(crate) fn try_lock<'l, L>(
         &self,
@@ -121,15 +105,12 @@ impl Runtime {
         worker.reserve()?;
         let state = lock.try_lock();
         if state.is_none() {
-            worker.release();
+            worker.appender.release();
         }
         Ok(state)
     }
 
     /// Adds log space for the worker's entry to a held lock.
-    ///
-    /// # Errors
-    /// As for [`Runtime::lock`].
     #[inline]
     pub(crate) fn with_space<'l, L>(
         &self,
@@ -148,7 +129,7 @@ impl Runtime {
     /// Gives lock and space back. Returns the worker.
     #[inline]
     pub(crate) fn unlock<L>(&self, mut locked: LockedObject<'_, L>) -> Box<LogWorker> {
-        locked.worker.release();
+        locked.worker.appender.release();
         drop(locked.state);
         locked.worker
     }
@@ -167,13 +148,13 @@ impl Runtime {
     ) -> Result<LogAttempt<'l, L>, DurabilityError> {
         let last = last(&mut locked.state);
         match self.append(&mut locked.worker, *last) {
-            Appended::Logged(tid) => {
+            Ok(Some(tid)) => {
                 assert!(*last < tid, "O1: an object's TIDs only grow");
                 *last = tid;
                 self.give_back(locked.worker);
                 Ok(LogAttempt::Logged(locked.state, tid))
             }
-            Appended::EpochFull => {
+            Ok(None) => {
                 debug_assert!(
                     last.successor().is_none(),
                     "E5: an epoch is closed early for its last TID alone"
@@ -182,9 +163,9 @@ impl Runtime {
                 self.close_epoch();
                 Ok(LogAttempt::Again(worker))
             }
-            Appended::Closed => {
+            Err(closed) => {
                 let worker = self.unlock(locked);
-                Err(self.handle_refusal(worker, closed_error()))
+                Err(self.handle_refusal(worker, closed))
             }
         }
     }
@@ -213,32 +194,27 @@ impl Runtime {
         tid
     }
 
+    /// Appends the worker's entry with a TID above `last`; `None` if all TIDs of the epoch after `last` are used (E5).
     #[inline]
-    fn append(&self, worker: &mut LogWorker, last: Tid) -> Appended {
+    fn append(&self, worker: &mut LogWorker, last: Tid) -> Result<Option<Tid>, DurabilityError> {
         debug_assert!(worker.commit.bound_epoch().is_none(), "E1: a worker logs one entry at a time");
         // The bind comes before the look at E, or the scan that moves E sees the bind; partners: the fences in
         // `Epochs::try_advance` and in the loggers' claim (L1). The worker sees a close, or the close waits for this
         // binding.
         worker.commit.bind_and_fence(self.epochs.now());
         // Relaxed: the fence orders the load; partner: the fence in `wait_for_entries`.
-        let tid = match self.marks.closed.load(Ordering::Relaxed) {
-            true => Err(Appended::Closed),
-            false => tid_above(last, self.epochs.now()).ok_or(Appended::EpochFull),
-        };
-        match tid {
-            Ok(tid) => {
-                worker.append(tid);
-                worker.release();
-                worker.commit.unbind();
-                Appended::Logged(tid)
-            }
-            // The return of unused space may give up a whole buffer, and takes longer than a binding may.
-            Err(refused) => {
-                worker.commit.unbind();
-                worker.release();
-                refused
-            }
+        let is_closed = self.marks.closed.load(Ordering::Relaxed);
+        let tid = if is_closed { None } else { tid_above(last, self.epochs.now()) };
+        if let Some(tid) = tid {
+            worker.append(tid);
+            worker.appender.release();
         }
+        worker.commit.unbind();
+        if tid.is_none() {
+            // The return of unused space may give up a whole buffer, and takes longer than a binding may.
+            worker.appender.release();
+        }
+        if is_closed { Err(closed_error()) } else { Ok(tid) }
     }
 
     /// TID of an unlogged change, for an object with the last TID `last` and a held lock: a walk writes TIDs, and

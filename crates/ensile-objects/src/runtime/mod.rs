@@ -9,8 +9,6 @@
 //! `entry`.
 
 // A file uses only files above it.
-mod driver_locks;
-mod stop_signal;
 pub(crate) mod watchdog;
 mod worker;
 
@@ -20,23 +18,21 @@ mod stats;
 mod open_folder;
 
 mod entry;
-mod steps;
 
 mod driver;
 mod threads;
-mod waits;
 
 mod close;
 
-mod checkpoint_demand;
 mod open;
+mod waits;
 
-pub use checkpoint_demand::CheckpointHandle;
 pub(crate) use close::OpenRuntime;
 pub(crate) use entry::{LockedObject, LogAttempt};
 pub(crate) use object_state::ObjectState;
 pub(crate) use open::{KeyCheck, ObjectsSettings};
 pub(crate) use open_folder::Runtime;
 pub use stats::ObjectsStats;
+pub use waits::CheckpointHandle;
 pub use watchdog::WaitingCallBack;
 pub(crate) use worker::LogWorker;

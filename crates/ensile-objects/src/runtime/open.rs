@@ -18,10 +18,8 @@ use ensile_durability::{
 use ensile_epoch::{EpochConfig, Epochs};
 
 use super::close::OpenRuntime;
-use super::driver_locks::DriverLocks;
 use super::object_state::ObjectState;
-use super::open_folder::{EntryMarks, Runtime, RuntimeMode};
-use super::stop_signal::HeartbeatStop;
+use super::open_folder::{DriverLocks, EntryMarks, HeartbeatStop, Runtime, RuntimeMode};
 use super::threads::share;
 use super::worker::LogWorkers;
 use crate::error::ObjectsResult as Result;
@@ -64,13 +62,6 @@ pub(crate) struct ObjectsSettings {
 }
 
 impl ObjectsSettings {
-    pub(crate) fn disk(&self) -> Result<StdArc<dyn Disk>> {
-        match &self.disk {
-            Some(disk) => Ok(StdArc::clone(disk)),
-            None => Ok(StdArc::new(RealDisk::open(&self.folder)?)),
-        }
-    }
-
     /// Recovers the folder into this state, and goes on from there.
     pub(crate) fn open(self, state: StdArc<dyn ObjectState>) -> Result<OpenRuntime> {
         assert_eq!(self.checkpoints.strategy, Strategy::Fuzzy, "pictures are not made of objects");
@@ -81,7 +72,10 @@ impl ObjectsSettings {
         }
         // Checked before a folder is made.
         self.log_config()?.check()?;
-        let disk = self.disk()?;
+        let disk: StdArc<dyn Disk> = match &self.disk {
+            Some(disk) => StdArc::clone(disk),
+            None => StdArc::new(RealDisk::open(&self.folder)?),
+        };
         // Checked before folders are made in it. The contents are checked once more under the locks.
         expect_entries(&*disk, EntryKind::Operations)?;
         let process = disk.process();

@@ -1,22 +1,22 @@
-//! An open folder, its log and its checkpoints.
+//! An open folder, its log and its checkpoints, and their steps: the runtime's threads take the steps, or the threads
+//! of the application.
 //!
-//! Neighbours: `entry` logs, `steps`, `driver` and `threads` drive, `waits` waits, `close` ends.
+//! Neighbours: `entry` logs, `driver` and `threads` drive, `waits` waits, `close` ends.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
+use ensile_base::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering};
 use ensile_disk::Process;
 use ensile_durability::{
-    CheckpointConfig, Checkpoints, DurabilityError, Log, OutermostUserCode, RecoveryReport, Shipper, UserCode,
+    CheckpointConfig, CheckpointStep, Checkpoints, DurabilityError, Log, LoggerStep, OutermostUserCode,
+    RecoveryReport, Shipper, UserCode,
 };
-use ensile_epoch::Epochs;
+use ensile_epoch::{Advance, Epochs};
 
-use super::driver_locks::DriverLocks;
 use super::object_state::ObjectState;
 use super::stats::ObjectsStats;
-use super::stop_signal::HeartbeatStop;
 use super::watchdog::WaitingCallBack;
 use super::worker::LogWorkers;
 use crate::apply_time::AppliedTime;
@@ -42,6 +42,36 @@ pub(super) struct EntryMarks {
     pub(super) closed: AtomicBool,
     /// True once no entry may be logged at once: the objects are closed, or one of the objects is poisoned.
     pub(super) detour: AtomicBool,
+}
+
+/// Tells the heartbeat to stop, before the heartbeat's interval has passed.
+#[derive(Debug, Default)]
+pub(super) struct HeartbeatStop {
+    stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl HeartbeatStop {
+    pub(super) fn stop(&self) {
+        *self.stopped.lock() = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for the word or for `timeout`. True if the heartbeat is to stop. If the wait ends early, a tick comes
+    /// early.
+    pub(super) fn wait(&self, timeout: Duration) -> bool {
+        let stopped = self.stopped.lock();
+        *stopped || *self.changed.wait_timeout(stopped, timeout)
+    }
+}
+
+/// Locks of the threads that drive a runtime.
+#[derive(Debug, Default)]
+pub(super) struct DriverLocks {
+    /// Lock of the thread that drives the log, with the time of the last heartbeat in nanoseconds.
+    pub(super) beat_nanos: Mutex<Option<u64>>,
+    /// Lock of the thread that drives checkpoints and shipping.
+    pub(super) checkpoints: Mutex<()>,
 }
 
 pub(crate) struct Runtime {
@@ -124,6 +154,34 @@ impl Runtime {
     #[inline]
     pub(crate) fn user_code(&self) -> OutermostUserCode {
         self.log.user_code()
+    }
+
+    /// One tick of the heartbeat: begins a new epoch if possible. Readers are not scanned: objects have no pins and no
+    /// snapshots.
+    pub(crate) fn heartbeat_step(&self) {
+        if self.check_process().is_err() {
+            return;
+        }
+        if let Advance::Advanced(begun) = self.epochs.try_advance(self.clock.nanos()) {
+            debug_assert!(self.epochs.now() >= begun, "E only grows");
+            self.log.wake_loggers();
+        }
+        self.state.watch().iter().for_each(|watch| _ = watch.look());
+        self.log.hint_step();
+        if self.checkpoints.has_panicked() {
+            self.log.reserved_epochs_step();
+        }
+    }
+
+    /// One step of a logger, and the preparation of its next file, as the logger's thread takes both.
+    pub(crate) fn logger_step(&self, logger: usize) -> LoggerStep {
+        let step = self.log.logger_step(logger);
+        self.log.logger_prepare(logger);
+        step
+    }
+
+    pub(crate) fn checkpoint_step(&self, checkpointer: usize) -> CheckpointStep {
+        self.checkpoints.step(checkpointer, &*self.state)
     }
 
     pub(crate) fn reschedule(&self, change: impl FnOnce(&mut CheckpointConfig)) -> Result<()> {

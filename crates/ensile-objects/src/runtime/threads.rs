@@ -4,7 +4,7 @@
 //! The threads only call steps of lower modules, so that a caller who opens without threads can drive the same steps
 //! from one seed.
 //!
-//! Neighbours: `close` starts and joins the threads; `steps` has the steps.
+//! Neighbours: `close` starts and joins the threads; `open_folder` has the steps.
 
 use std::sync::Arc as StdArc;
 use std::thread::JoinHandle;

@@ -1,14 +1,19 @@
-//! Waits for results: until an epoch is durable, or shipped.
+//! Waits for results: until an epoch is durable or shipped, or a requested checkpoint has ended.
 //!
 //! Neighbours: `driver` drives during a wait if the runtime has no threads.
 
+use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_durability::{DurabilityError, Durable};
+use ensile_durability::{DurabilityError, Durable, UserCode};
 
+use super::close::OpenRuntime;
 use super::open_folder::Runtime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
+
+/// Handle of a requested checkpoint.
+pub type CheckpointHandle = ensile_durability::CheckpointHandle<ObjectsError>;
 
 impl Runtime {
     #[inline]
@@ -74,5 +79,21 @@ impl Runtime {
         if let Some(shipping) = &self.shipping {
             shipping.cancel();
         }
+    }
+}
+
+impl OpenRuntime {
+    /// Asks for a checkpoint. Without threads, a thread that waits for the checkpoint drives.
+    pub(crate) fn demand_checkpoint(&self) -> CheckpointHandle {
+        if UserCode::is_running() {
+            return self.checkpoints.refuse_demand().returning();
+        }
+        // The handle keeps nothing open: a close answers it.
+        let runtime = StdArc::downgrade(self.shared());
+        let asked = self.checkpoints.demand().of_guarded_objects();
+        if !self.mode.is_driven {
+            return asked.returning();
+        }
+        asked.driven_by(move || runtime.upgrade().and_then(|runtime| runtime.drive())).returning()
     }
 }

@@ -32,15 +32,9 @@ pub(crate) struct CallBackWatch {
 #[derive(Debug)]
 struct WatchedCallBack {
     object: StdArc<AtomicU64>,
-    /// Progress at the last look.
-    seen: SeenProgress,
-}
-
-/// Object of a call-back, and the time of the first look that found this object, in nanoseconds: of the begin, or
-/// later.
-#[derive(Clone, Copy, Debug)]
-struct SeenProgress {
-    object: u64,
+    /// Object at the last look, and the time of the first look that found this object, in nanoseconds: of the begin, or
+    /// later.
+    seen: u64,
     since_nanos: u64,
 }
 
@@ -58,9 +52,9 @@ impl CallBackWatch {
 
     /// Watches a call-back that begins at this object.
     pub(crate) fn begin(&self, object: u64) -> CallBackProgress<'_> {
-        let seen = SeenProgress { object, since_nanos: self.clock.nanos() };
+        let (seen, since_nanos) = (object, self.clock.nanos());
         let object = StdArc::new(AtomicU64::new(object));
-        self.under_way.lock().push(WatchedCallBack { object: StdArc::clone(&object), seen });
+        self.under_way.lock().push(WatchedCallBack { object: StdArc::clone(&object), seen, since_nanos });
         CallBackProgress { watch: self, object }
     }
 
@@ -69,16 +63,16 @@ impl CallBackWatch {
     pub(crate) fn look(&self) -> Option<WaitingCallBack> {
         let now_nanos = self.clock.nanos();
         let mut under_way = self.under_way.lock();
-        for WatchedCallBack { object, seen } in under_way.iter_mut() {
+        for WatchedCallBack { object, seen, since_nanos } in under_way.iter_mut() {
             // Relaxed: a figure for people.
             let object = object.load(Ordering::Relaxed);
-            if seen.object != object {
-                *seen = SeenProgress { object, since_nanos: now_nanos };
+            if *seen != object {
+                (*seen, *since_nanos) = (object, now_nanos);
             }
         }
-        let longest = under_way.iter().map(|call_back| call_back.seen).min_by_key(|seen| seen.since_nanos)?;
+        let longest = under_way.iter().min_by_key(|call_back| call_back.since_nanos)?;
         let waited = now_nanos.saturating_sub(longest.since_nanos);
-        let shown = WaitingCallBack { object: longest.object, waited: Duration::from_nanos(waited) };
+        let shown = WaitingCallBack { object: longest.seen, waited: Duration::from_nanos(waited) };
         (waited >= SHOWN_FROM_NANOS).then_some(shown)
     }
 }

@@ -21,7 +21,7 @@ use ensile_epoch::{CommitHandle, Epochs};
 
 pub(crate) struct LogWorker {
     pub(super) commit: CommitHandle,
-    appender: Appender,
+    pub(super) appender: Appender,
     /// Body of the entry: user code encodes into the body, outside of the log's memory.
     pub(crate) body: Vec<u8>,
     home: StdArc<LogWorkers>,
@@ -49,10 +49,6 @@ impl LogWorker {
         Box::new(Self { commit, appender, body: Vec::new(), home: StdArc::clone(home) })
     }
 
-    pub(super) fn check(&self) -> Result<(), DurabilityError> {
-        self.appender.check()
-    }
-
     #[inline]
     pub(super) fn reserve(&mut self) -> Result<(), DurabilityError> {
         self.appender.reserve(self.body.len())
@@ -72,12 +68,6 @@ impl LogWorker {
         let bound = self.commit.bound_epoch();
         debug_assert!(tid.is_none_or(|tid| bound.is_some_and(|bound| bound <= tid.epoch())), "E1");
         tid
-    }
-
-    /// Gives the log buffer back, with the appended entries.
-    #[inline]
-    pub(super) fn release(&mut self) {
-        self.appender.release();
     }
 
     #[cold]

@@ -7,26 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_durability::{CheckpointConfig, DurabilityError, LogConfig, Shipping, ShippingConfig};
+use ensile_durability::{CheckpointConfig, LogConfig, Shipping, ShippingConfig};
 
 use super::policy::CheckpointPolicy;
 use crate::application::{Application, ApplicationLog};
 use crate::collection::Objects;
 use crate::collection::persistent::{ObjectKey, Persistent, stated_types};
-use crate::error::ObjectsResult as Result;
+use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::runtime::{KeyCheck, ObjectsSettings};
-
-/// Reason why an application that keeps its own objects is not opened with the debug mode.
-const CHECKS_COLLECTIONS: &str = "`check_operations` is for collections: open the application by `open_application_checked`, with \
-     a fresh one that becomes the copy";
-
-/// Reason why a collection is not opened with a setting of applications.
-const OF_APPLICATIONS: &str = "`mark_lives` and `open_poisoned` are for an application that keeps its own objects: a collection knows \
-     which objects exist, and poisons an object whose operation panics";
-
-/// Reason why an application that keeps its own objects is not opened with a check of keys.
-const KEYS_OF_COLLECTIONS: &str =
-    "`accept_keys` is for collections: refuse an object that is not the application's in its call-backs";
 
 /// Moment at which a result is released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,21 +89,8 @@ impl ObjectsBuilder {
     /// name` change the name. Inspection and repair of a folder need no name.
     ///
     /// ```
-    /// # use ensile_objects::{CodecResult, ErrorKind, Objects, ObjectsBuilder, ObjectsError, Persistent};
-    /// # struct Price(u64);
-    /// # impl Persistent for Price {
-    /// #     type Operation = u64;
-    /// #     type Output = ();
-    /// #     const VERSION: u16 = 1;
-    /// #     const OPERATION_VERSION: u16 = 1;
-    /// #     fn apply(price: &mut Option<Self>, to: &u64) { *price = Some(Price(*to)) }
-    /// #     fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.0.to_le_bytes()) }
-    /// #     fn decode(_: u16, bytes: &[u8]) -> CodecResult<Self> { Self::decode_operation(1, bytes).map(Self) }
-    /// #     fn encode_operation(to: &u64, out: &mut Vec<u8>) { out.extend_from_slice(&to.to_le_bytes()) }
-    /// #     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
-    /// #         bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
-    /// #     }
-    /// # }
+    /// # use ensile_objects::{ErrorKind, Objects, ObjectsBuilder, ObjectsError};
+    #[doc = include_str!("../price.txt")]
     /// # fn main() -> Result<(), ObjectsError> {
     /// # let folder = std::env::temp_dir().join(format!("ensile-name-doc-{}", std::process::id()));
     /// let of = |name: &str| ObjectsBuilder::new(&folder).application_name(name);
@@ -317,21 +292,8 @@ impl ObjectsBuilder {
     /// within an operation. Without threads, the niceness has no effect.
     ///
     /// ```
-    /// # use ensile_objects::{CodecResult, Objects, ObjectsBuilder, ObjectsError, Persistent};
-    /// # struct Price(u64);
-    /// # impl Persistent for Price {
-    /// #     type Operation = u64;
-    /// #     type Output = ();
-    /// #     const VERSION: u16 = 1;
-    /// #     const OPERATION_VERSION: u16 = 1;
-    /// #     fn apply(price: &mut Option<Self>, to: &u64) { *price = Some(Price(*to)) }
-    /// #     fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.0.to_le_bytes()) }
-    /// #     fn decode(_: u16, bytes: &[u8]) -> CodecResult<Self> { Self::decode_operation(1, bytes).map(Self) }
-    /// #     fn encode_operation(to: &u64, out: &mut Vec<u8>) { out.extend_from_slice(&to.to_le_bytes()) }
-    /// #     fn decode_operation(_: u16, bytes: &[u8]) -> CodecResult<u64> {
-    /// #         bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
-    /// #     }
-    /// # }
+    /// # use ensile_objects::{Objects, ObjectsBuilder, ObjectsError};
+    #[doc = include_str!("../price.txt")]
     /// # fn main() -> Result<(), ObjectsError> {
     /// # let folder = std::env::temp_dir().join(format!("ensile-driven-doc-{}", std::process::id()));
     /// let prices: Objects<u64, Price> = ObjectsBuilder::new(&folder).without_threads().open()?;
@@ -436,7 +398,9 @@ impl ObjectsBuilder {
     /// which are for applications.
     pub fn open<K: ObjectKey, T: Persistent>(mut self) -> Result<Objects<K, T>> {
         if self.settings.marks_lives || self.settings.opens_poisoned {
-            return Err(DurabilityError::Config(OF_APPLICATIONS.into()).into());
+            let why = "`mark_lives` and `open_poisoned` are for an application that keeps its own objects: a collection \
+                       knows which objects exist, and poisons an object whose operation panics";
+            return Err(ObjectsError::Misuse(why.into()));
         }
         self.settings.log.types = stated_types::<K, T>();
         Objects::open(self.settings, self.is_checked)
@@ -453,7 +417,7 @@ impl ObjectsBuilder {
     /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) also with [`check_operations`](Self::check_operations) or
     /// [`accept_keys`](Self::accept_keys), which are for collections. Nothing was changed then.
     pub fn open_application<A: Application>(self, application: Arc<A>) -> Result<ApplicationLog> {
-        ApplicationLog::open(self.for_application()?, application)
+        ApplicationLog::open(self.for_application()?, application, None)
     }
 
     /// As [`open_application`](Self::open_application), in a debug mode for tests: `fresh` is a second application, as
@@ -476,16 +440,19 @@ impl ObjectsBuilder {
         application: Arc<A>,
         fresh: A,
     ) -> Result<ApplicationLog> {
-        ApplicationLog::open_checked(self.for_application()?, application, fresh)
+        ApplicationLog::open(self.for_application()?, application, Some(fresh))
     }
 
     /// Settings, or an error if a setting is for collections alone.
     fn for_application(self) -> Result<ObjectsSettings> {
         if self.is_checked {
-            return Err(DurabilityError::Config(CHECKS_COLLECTIONS.into()).into());
+            let why = "`check_operations` is for collections: open the application by `open_application_checked`, with a \
+                       fresh one that becomes the copy";
+            return Err(ObjectsError::Misuse(why.into()));
         }
         if self.settings.accepts.is_some() {
-            return Err(DurabilityError::Config(KEYS_OF_COLLECTIONS.into()).into());
+            let why = "`accept_keys` is for collections: refuse an object that is not the application's in its call-backs";
+            return Err(ObjectsError::Misuse(why.into()));
         }
         Ok(self.settings)
     }

@@ -10,7 +10,6 @@ use crate::application::ApplicationLog;
 use crate::collection::Objects;
 use crate::collection::persistent::{ObjectKey, Persistent};
 use crate::error::ObjectsResult as Result;
-use crate::runtime::OpenRuntime;
 
 /// Triggers of checkpoints (SLACH §4). A trigger that is `None` begins no checkpoint. The policy may change while the
 /// objects are open.
@@ -82,21 +81,16 @@ impl ApplicationLog {
     /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) for settings that cannot work, such as a recovery time
     /// below the time of loading alone.
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
-        register(self.runtime(), policy)
+        self.runtime.reschedule(|config| policy.apply(config))
     }
 }
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
-    /// Sets the policy by which checkpoints begin from now on.
+    /// As [`ApplicationLog::register_policy`].
     ///
     /// # Errors
-    /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) for settings that cannot work, such as a recovery time
-    /// below the time of loading alone.
+    /// As for [`ApplicationLog::register_policy`].
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
-        register(self.runtime(), policy)
+        self.runtime.reschedule(|config| policy.apply(config))
     }
-}
-
-fn register(runtime: &OpenRuntime, policy: &CheckpointPolicy) -> Result<()> {
-    runtime.reschedule(|config| policy.apply(config))
 }

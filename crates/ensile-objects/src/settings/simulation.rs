@@ -33,22 +33,22 @@ impl ObjectsBuilder {
 impl ApplicationLog {
     /// One tick of the heartbeat.
     pub fn heartbeat_step(&self) {
-        self.runtime().heartbeat_step();
+        self.runtime.heartbeat_step();
     }
 
     /// One step of a logger.
     pub fn logger_step(&self, logger: usize) -> LoggerStep {
-        self.runtime().logger_step(logger)
+        self.runtime.logger_step(logger)
     }
 
     /// One step of a checkpointer.
     pub fn checkpoint_step(&self, checkpointer: usize) -> CheckpointStep {
-        self.runtime().checkpoint_step(checkpointer)
+        self.runtime.checkpoint_step(checkpointer)
     }
 
     /// One step of the shipper; `None` without a shipper.
     pub fn ship_step(&self) -> Option<ShipStep> {
-        self.runtime().shipping.as_ref().map(|shipping| shipping.step())
+        self.runtime.shipping.as_ref().map(|shipping| shipping.step())
     }
 }
 
@@ -56,21 +56,21 @@ impl ApplicationLog {
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// One tick of the heartbeat.
     pub fn heartbeat_step(&self) {
-        self.runtime().heartbeat_step();
+        self.runtime.heartbeat_step();
     }
 
     /// One step of a logger.
     pub fn logger_step(&self, logger: usize) -> LoggerStep {
-        self.runtime().logger_step(logger)
+        self.runtime.logger_step(logger)
     }
 
     /// One step of a checkpointer.
     pub fn checkpoint_step(&self, checkpointer: usize) -> CheckpointStep {
-        self.runtime().checkpoint_step(checkpointer)
+        self.runtime.checkpoint_step(checkpointer)
     }
 
     /// One step of the shipper; `None` without a shipper.
     pub fn ship_step(&self) -> Option<ShipStep> {
-        self.runtime().shipping.as_ref().map(|shipping| shipping.step())
+        self.runtime.shipping.as_ref().map(|shipping| shipping.step())
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ensile_durability::{
-    DurabilityError, Entry, Log, LogConfig, OpenStore, Recoverable, Recovered, Refused, recover,
+    CopySource, DurabilityError, Entry, Log, LogConfig, OpenStore, Recoverable, Recovered, Refused, recover,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_objects::{Objects, ObjectsBuilder, ObjectsResult};
@@ -148,7 +148,8 @@ fn n24_a_collection_is_not_opened_in_the_folder_of_an_unfinished_copy() {
     let objects: Objects<u64, Tally> = builder(&disk.at("/data"), 1).open().expect("is new");
     let of = |folder: &str| -> Arc<dyn ensile_disk::Disk> { Arc::new(disk.at(folder).mounted()) };
     let options = ensile_durability::CopyOptions::default();
-    drop(ensile_durability::backup(&of("/data"), &of("/copy"), options).expect("begins"));
+    let copied = CopySource::backup(&of("/data"), options).expect("looks");
+    drop(copied.begin(&of("/copy")).expect("begins"));
     drop(objects);
     let refused = builder(&disk.at("/copy"), 1).open::<u64, Tally>().map(drop).expect_err("has not ended");
     let refused = refused.to_string();

@@ -1,10 +1,13 @@
-//! Calls of the database's owner: begin, figures, and the wait for a shipped epoch.
+//! Calls of the database's owner: begin, figures, the wait for a shipped epoch, and the end.
 //!
 //! Invariants:
 //! - H6: a fenced database ships nothing, and its log stops or goes on as [`WhenFenced`] says.
-//! - I4: in a forked process every call does nothing.
+//! - No step begins after the end. A step inside a call of the store may still finish the call: put one object, install
+//!   a manifest, or remove an object listed before. Such a step begins no further removal or offer, because the store
+//!   may already hold objects of the next life.
+//! - A close waits for the present step, for a limited time, and reports unshipped files.
 //!
-//! Neighbours: the engine and the objects call. [`super::steps`] has the steps, and [`super::shutdown`] the end.
+//! Neighbours: the engine and the objects call. [`super::steps`] has the steps.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -30,7 +33,7 @@ use crate::wake_up::WakeUp;
 const NICENESS: u8 = 5;
 /// Nanoseconds after which a caller that waits for its shipping requests new files again.
 const ASK_AGAIN_NANOS: u64 = 200_000_000;
-/// Pause of a waiting caller between two looks at the figures.
+/// Pause of a waiting caller between two looks at the figures, or at the present step.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Error text of cancelled shipping.
 const CANCELLED: &str = "shipping was cancelled: nothing is shipped until the next open";
@@ -203,6 +206,66 @@ impl Shipper {
         }
     }
 
+    /// Ends the shipping of a database whose log has ended. Waits for the present step, at most for
+    /// [`close_wait`](crate::ShippingConfig::close_wait). Afterwards a stepping thread ends with its next step, or is
+    /// in a call that does not return: the caller must not join such a thread. A second call returns the result of the
+    /// first.
+    ///
+    /// # Errors
+    /// [`DurabilityError::NotShipped`] if the present step has not ended in time.
+    pub fn end(&self) -> Result<(), DurabilityError> {
+        if self.store.is_forked() {
+            return Ok(());
+        }
+        let mut ended = self.ended.lock();
+        ended.get_or_insert_with(|| self.wait_for_step()).clone()
+    }
+
+    /// Stops shipping until the next open, and holds no log files. A waiting [`Shipper::end`] waits no more. The call
+    /// itself waits for nothing.
+    pub fn cancel(&self) {
+        if self.store.is_forked() {
+            return;
+        }
+        let mut steps = self.steps.lock();
+        (steps.has_ended, steps.is_cancelled) = (true, true);
+        drop(steps);
+        self.store.hold().end();
+        self.wake();
+    }
+
+    /// Ends shipping, and waits for the present step.
+    fn wait_for_step(&self) -> Result<(), DurabilityError> {
+        self.steps.lock().has_ended = true;
+        self.wake();
+        let looks = self.config.close_wait.as_nanos().div_ceil(LOOK_AGAIN.as_nanos());
+        for _ in 0..looks {
+            if !self.is_stepping() || self.is_cancelled() {
+                break;
+            }
+            sleep(LOOK_AGAIN);
+        }
+        if !self.is_stepping() {
+            return Ok(());
+        }
+        let stats = self.stats();
+        let why = format!(
+            "; a call of {} has not returned and is left to itself: {} files of {} bytes wait, which the next open \
+             ships, and all of it is durable here",
+            self.config.to.place(),
+            stats.waiting_files,
+            stats.waiting_bytes
+        );
+        let wanted = self.epoch_to_ship().min(self.store.epochs().now());
+        Err(DurabilityError::NotShipped { shipped: stats.shipped_epoch, wanted, why: why.into() })
+    }
+
+    /// True if another thread takes a step. A step's own callee may end the database.
+    fn is_stepping(&self) -> bool {
+        let own = std::thread::current().id();
+        self.steps.lock().threads.iter().any(|thread| *thread != own)
+    }
+
     /// Error of a stopped log: [`DurabilityError::Fenced`] if the database is fenced, `stopped` otherwise.
     fn why_stopped(&self, stopped: DurabilityError) -> DurabilityError {
         self.check().err().unwrap_or(stopped)
@@ -236,4 +299,34 @@ fn is_elsewhere(config: &ShippingConfig, ships_to: ShipsTo) -> bool {
     let is_other =
         |newest: Option<SharedManifest>| newest.is_none_or(|newest| newest.store != ships_to.store);
     config.is_new_place && chain::newest(&*config.to).is_ok_and(is_other)
+}
+
+/// A step under way. A panic of the step is reported: shipping stops.
+pub(super) struct StepUnderWay<'s>(&'s Shipper);
+
+impl<'s> StepUnderWay<'s> {
+    /// Begins a step on the calling thread; `None` after the end of shipping.
+    pub(super) fn begin(shipper: &'s Shipper) -> Option<Self> {
+        let mut steps = shipper.steps.lock();
+        if steps.has_ended {
+            return None;
+        }
+        let own = std::thread::current().id();
+        debug_assert!(!steps.threads.contains(&own), "a step within a step");
+        steps.threads.push(own);
+        Some(Self(shipper))
+    }
+}
+
+impl Drop for StepUnderWay<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let told = "a step of shipping panicked: nothing is shipped until the database is opened again";
+            self.0.stats.lock().last_error = Some(Arc::from(told));
+        }
+        let own = std::thread::current().id();
+        let mut steps = self.0.steps.lock();
+        let at = steps.threads.iter().position(|thread| *thread == own);
+        steps.threads.swap_remove(at.expect("it was begun here"));
+    }
 }

@@ -1,21 +1,16 @@
-//! Place of a shipper in the chain of manifests. Finds the place, and ends the shipping after a take-over by another
-//! machine.
+//! Place of a shipper in the chain of manifests: found, and lost for good to another machine.
 //!
 //! Invariants:
-//! - H6: a manifest of another term ends the shipping for good. The shipper looks for such a manifest also while an own
-//!   manifest waits for an answer.
+//! - H6: the shipper looks for a manifest of another term also while an own manifest waits for an answer.
 //! - H2: a listing without the own manifest says nothing about larger manifests.
 //! - H1: objects of an earlier life are listed and made durable before a manifest relies on them.
-//! - A manifest of this database with another history is an error.
 //!
-//! Neighbours: [`super::steps`] calls this module. `chain` reads manifests; `files::manifest::lineage` compares
-//! histories.
+//! Neighbours: [`super::steps`] calls. `chain` reads manifests; `files::manifest::lineage` compares histories.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::manifest_place::ManifestPlace;
-use super::state::{ShipWork, Shipper};
+use super::state::{ManifestPlace, ShipWork, Shipper};
 use crate::DurabilityError;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::generation::Generation;
@@ -23,7 +18,7 @@ use crate::files::manifest::lineage::Lineage;
 use crate::files::manifest::shipping_target::ShipsTo;
 use crate::files::shared_manifest::{HEAD_AT, SharedManifest, manifest_name};
 use crate::identity::Identity;
-use crate::shipping::chain::{self, unusable};
+use crate::shipping::chain;
 use crate::shipping::state_composition::{Base, ShippedFiles};
 
 /// Nanoseconds between two checks for a take-over by another machine.
@@ -38,7 +33,7 @@ impl Shipper {
             self.check_history(newest)?;
         }
         self.check_store(newest.as_ref())?;
-        let failed = |error| unusable(self.shared_store(), error);
+        let failed = |error| self.unusable(error);
         let own = self.database.to_string();
         for name in self.shared_store().list_unfinished(&own).map_err(failed)? {
             // The unfinished object may belong to the next life if this life has ended.
@@ -96,7 +91,7 @@ impl Shipper {
                 let detail = format!(
                     "{what}, and this database ships to store {known}: mount that, or say that it is a new place"
                 );
-                Err(unusable(self.shared_store(), detail))
+                Err(self.unusable(detail))
             }
             (Some(_), Some(store)) => self.remember(ShipsTo { store, is_fenced: false }),
             (_, None) => Ok(()),
@@ -121,10 +116,8 @@ impl Shipper {
     ) -> Result<BTreeMap<String, u64>, DurabilityError> {
         let mut there = BTreeMap::new();
         for database in databases {
-            let listed = self
-                .shared_store()
-                .list(&database.to_string())
-                .map_err(|error| unusable(self.shared_store(), error))?;
+            let listed = self.shared_store().list(&database.to_string());
+            let listed = listed.map_err(|error| self.unusable(error))?;
             there.extend(listed.into_iter().map(|object| (object.name, object.bytes)));
         }
         Ok(there)
@@ -132,11 +125,8 @@ impl Shipper {
 
     /// Error for an object that is missing or has another length.
     pub(super) fn missing_object_error(&self, object: &str) -> DurabilityError {
-        chain::damaged_object_error(
-            self.shared_store(),
-            object,
-            "it is missing, or not as long as it was when it was shipped",
-        )
+        let why = "it is missing, or not as long as it was when it was shipped";
+        chain::damaged_object_error(self.shared_store(), object, why)
     }
 
     /// Checks that this folder continues the history of `newest`, a manifest of this database. The folder may be an
@@ -152,7 +142,7 @@ impl Shipper {
             let detail = format!(
                 "its newest manifest is of {why} Take over from this place into an empty folder, or give an empty place"
             );
-            unusable(self.shared_store(), detail)
+            self.unusable(detail)
         })
     }
 
@@ -166,7 +156,7 @@ impl Shipper {
         if newest.store != place.store {
             let detail = "it is another store than the one that this database ships to: its files were removed, or \
                           another place is mounted there";
-            return Err(unusable(self.shared_store(), detail));
+            return Err(self.unusable(detail));
         }
         self.check_term(newest, Some(place.term))?;
         let listed = self.manifest();
@@ -179,7 +169,7 @@ impl Shipper {
              machine run?",
             newest.number
         );
-        Err(unusable(self.shared_store(), detail))
+        Err(self.unusable(detail))
     }
 
     /// Converts the error for a manifest of a newer version of Ensile behind this database's own manifest: the database
@@ -213,7 +203,7 @@ impl Shipper {
             "it has the files of database {shipper}, and this one is {}: give an empty place, or take over from it",
             self.database
         );
-        Err(unusable(self.shared_store(), detail))
+        Err(self.unusable(detail))
     }
 
     /// Handles a lost offer: `newest` has the number of the offered manifest, or a larger number.
@@ -267,14 +257,12 @@ impl Shipper {
             let head = own.head().into_bytes();
             let mut there = vec![0; head.len()];
             let read = self.shared_store().read_at(&manifest_name(*number), &mut there, HEAD_AT);
-            if read.map_err(|error| unusable(self.shared_store(), error))? != Some(head.len())
-                || there != head
-            {
+            if read.map_err(|error| self.unusable(error))? != Some(head.len()) || there != head {
                 let detail = format!(
                     "manifest {number}, which this database has installed, is gone: the store's files were removed, or \
                      another store is mounted there"
                 );
-                return Err(unusable(self.shared_store(), detail));
+                return Err(self.unusable(detail));
             }
             if largest < *number {
                 return Err(chain::unlisted_manifest_error(self.shared_store(), *number));

@@ -1,23 +1,20 @@
-//! Removal from the shared store: unnamed objects, and remains of unfinished uploads.
+//! Removal from the shared store: unnamed objects, and remains of unfinished uploads (H4).
 //!
 //! Invariants:
-//! - H4: an object is removed after no manifest of this shipper has named the object for the grace. Only objects of
-//!   this database or of its predecessors in take-overs are removed. Only manifests before the shipper's own manifest
-//!   are removed.
-//! - H4: remains of an upload or a creation are removed in the same way; remains of a creation regardless of the owner.
-//!   A creation that runs for the grace fails, and names nothing.
+//! - Only objects of this database or of its predecessors in take-overs, and only manifests before the own, are
+//!   removed.
+//! - Remains of a creation are removed regardless of the owner: a creation that runs for the grace fails, and names
+//!   nothing.
 //! - Objects that this database will name soon stay, because an earlier life may have put the objects.
 //!
 //! Neighbours: [`super::steps`] calls this module whenever the clock shows that work is due.
 
 use std::collections::BTreeSet;
 
-use super::manifest_place::ManifestPlace;
-use super::state::{PAUSE, ShipWork, Shipper};
+use super::state::{ManifestPlace, PAUSE, ShipWork, Shipper};
 use crate::DurabilityError;
 use crate::files::manifest::Manifest;
 use crate::files::shared_manifest::{MANIFESTS, SharedFile, file_of, manifest_name, manifest_number};
-use crate::shipping::chain::unusable;
 use crate::shipping::state_composition::parts_of;
 
 /// Longest time, in nanoseconds, between two searches for objects that no manifest names.
@@ -35,7 +32,7 @@ impl Shipper {
             if work.place.is_none() || self.has_ended() {
                 return Ok(true);
             }
-            self.shared_store().remove(&object).map_err(|error| unusable(self.shared_store(), error))?;
+            self.shared_store().remove(&object).map_err(|error| self.unusable(error))?;
             work.unnamed.remove(&object);
             return Ok(true);
         }
@@ -55,7 +52,7 @@ impl Shipper {
         let Some(place @ ManifestPlace { number, newest: Some(newest), .. }) = &work.place else {
             return Ok(());
         };
-        let failed = |error| unusable(self.shared_store(), error);
+        let failed = |error| self.unusable(error);
         let mut named: BTreeSet<String> = newest.objects().chain(work.inventory.objects()).collect();
         named.insert(manifest_name(*number));
         let writers = place.writers(self.database);

@@ -1,9 +1,5 @@
-//! Publication of the state in the store: the next manifest, and the answer of the store.
-//!
-//! Invariants:
-//! - H1: a manifest names an object only after the upload of the object has ended and is durable in the store.
-//! - H3: S does not go back from one manifest to the next, unless an object of the newest manifest is gone.
-//! - L6, I5, I6: a manifest has the reserved epochs, the application name and the types of the folder.
+//! Publication of the state in the store: the next manifest, and the answer of the store (H1, H3). A manifest has the
+//! reserved epochs, the application name and the types of the folder (L6, I5, I6).
 //!
 //! Neighbours: [`super::steps`] asks for a publication; `state_composition` decides on the state, and `chain` installs
 //! the manifest.
@@ -12,8 +8,7 @@ use std::collections::BTreeSet;
 
 use ensile_base::Epoch;
 
-use super::manifest_place::{OfferedManifest, ShipperFacts};
-use super::state::{ShipWork, Shipper};
+use super::state::{OfferedManifest, ShipWork, Shipper, ShipperFacts};
 use crate::DurabilityError;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::shipping_target::ShipsTo;

@@ -1,7 +1,9 @@
-//! State of the shipping of an open database, and the questions that every part of the shipping asks.
+//! State of the shipping of an open database: the place in the chain of manifests, the files on their way, and the
+//! questions that every part of the shipping asks.
 //!
 //! Invariants:
-//! - H5: the database's open store learns of a shipped log file before the file may be removed.
+//! - H2: the next manifest has the next number, and the term of the place.
+//! - A failed object is put again from its beginning; earlier objects of its file stay.
 //! - A panic in a step ends the shipping, because the state of the running work is unknown.
 //!
 //! Neighbours: the files beside this file have the steps; [`super::calls`] has the calls of the owner.
@@ -12,24 +14,28 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use ensile_base::Epoch;
+use ensile_base::random::Random;
 use ensile_base::sync::Mutex;
 use ensile_disk::DiskFile;
 
-use super::manifest_place::ManifestPlace;
-use super::upload::Upload;
 use crate::DurabilityError;
 use crate::control::pace::WritePace;
+use crate::entry_type::EntryType;
 use crate::files::block::Salt;
 use crate::files::manifest::Manifest;
+use crate::files::manifest::application::ApplicationName;
 use crate::files::manifest::generation::Generation;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::files::names::{PartName, SegmentFile};
-use crate::files::shared_manifest::{SharedFile, SharedManifest, file_of};
+use crate::files::shared_manifest::{SharedFile, SharedManifest, SharedPiece, file_of};
 use crate::identity::Identity;
 use crate::log::Log;
+use crate::number;
+use crate::shipping::chain;
 use crate::shipping::config::{ShippingConfig, ShippingStats};
-use crate::shipping::shared_store::SharedStore;
-use crate::shipping::state_composition::{Base, LogSources, ShippedFiles};
+use crate::shipping::log_file::LookedFile;
+use crate::shipping::shared_store::{SharedStore, SharedUpload};
+use crate::shipping::state_composition::{Base, ComposedState, LogSources, ShippedFiles};
 use crate::store::closed_files::ClosedFile;
 use crate::store::open_store::OpenStore;
 use crate::wake_up::WakeUp;
@@ -93,6 +99,161 @@ pub(super) struct ShipWork {
     pub(super) is_clearing: bool,
 }
 
+/// Place of the shipper in the chain of manifests.
+#[derive(Debug)]
+pub(super) struct ManifestPlace {
+    pub(super) store: Identity,
+    /// Number of the newest manifest; 0 in an empty store.
+    pub(super) number: u64,
+    /// Term of the newest manifest; 1 in an empty store.
+    pub(super) term: u64,
+    /// Databases from which this database and its predecessors have taken over.
+    pub(super) fenced: Vec<Identity>,
+    /// Newest manifest; `None` in an empty store.
+    pub(super) newest: Option<SharedManifest>,
+    /// Manifest that was offered and has no answer yet.
+    pub(super) offered: Option<OfferedManifest>,
+}
+
+/// A manifest that waits for an answer.
+#[derive(Clone, Debug)]
+pub(super) struct OfferedManifest {
+    pub(super) manifest: SharedManifest,
+    /// Base of the manifest, if the manifest is of a newer checkpoint.
+    pub(super) base: Option<Base>,
+}
+
+/// Facts of a shipping database that the next manifest states besides the shipped files.
+#[derive(Debug)]
+pub(super) struct ShipperFacts {
+    pub(super) shipper: Identity,
+    /// See [`SharedManifest::reserved`].
+    pub(super) reserved: Epoch,
+    /// See [`SharedManifest::durable`].
+    pub(super) durable: Epoch,
+    pub(super) application: Option<ApplicationName>,
+    pub(super) types: Vec<EntryType>,
+}
+
+impl ManifestPlace {
+    /// Databases with possible objects in the store: this database, and the databases it has taken over from.
+    pub(super) fn writers(&self, own: Identity) -> Vec<Identity> {
+        debug_assert!(!self.fenced.contains(&own), "H6: a fenced database ships no more");
+        self.fenced.iter().copied().chain([own]).collect()
+    }
+
+    pub(super) fn from_manifest(newest: SharedManifest) -> Self {
+        let SharedManifest { store, number, term, fenced, .. } = newest.clone();
+        Self { store, number, term, fenced, newest: Some(newest), offered: None }
+    }
+
+    /// Place in an empty store, which gets a new identity.
+    pub(super) fn of_empty_store() -> Self {
+        Self { store: Identity::draw(), number: 0, term: 1, fenced: Vec::new(), newest: None, offered: None }
+    }
+
+    /// Next manifest in the chain, with this state.
+    pub(super) fn next(
+        &self,
+        composed: ComposedState,
+        of: ShipperFacts,
+    ) -> Result<SharedManifest, DurabilityError> {
+        debug_assert!(
+            self.newest
+                .as_ref()
+                .is_none_or(|newest| (newest.number, newest.term) == (self.number, self.term)),
+            "H2: the place is that of the newest manifest"
+        );
+        let ComposedState { state, next, parts, logs } = composed;
+        let ShipperFacts { shipper, reserved, durable, application, types } = of;
+        let used_up = || DurabilityError::config("the numbers of the shared store's manifests are used up");
+        Ok(SharedManifest {
+            store: self.store,
+            number: number::next(self.number).ok_or_else(used_up)?,
+            term: self.term,
+            attempt: Random::unpredictable().next_u64(),
+            shipper,
+            reserved,
+            durable: Some(durable.max(state.epoch())),
+            application,
+            types,
+            fenced: self.fenced.clone(),
+            next,
+            parts,
+            logs,
+            state,
+        })
+    }
+}
+
+/// File of an upload.
+#[derive(Debug)]
+pub(super) enum UploadOf {
+    Part(PartName),
+    Log(ClosedFile, LookedFile),
+}
+
+impl UploadOf {
+    /// Name of the file, without the end epoch of a closed file's name.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Part(part) => part.to_string(),
+            Self::Log(closed, _) => closed.file.archive_name().to_string(),
+        }
+    }
+}
+
+/// State of the present object.
+#[derive(Debug)]
+pub(super) enum ObjectUnderWay {
+    /// No work done yet.
+    NotBegun,
+    /// The object exists in the store. The shipper compares the object, and computes its checksum.
+    Compared,
+    /// The object is being written.
+    Written(Box<dyn SharedUpload>),
+}
+
+/// A file on its way.
+#[derive(Debug)]
+pub(super) struct Upload {
+    pub(super) of: UploadOf,
+    pub(super) name: String,
+    pub(super) file: Arc<dyn DiskFile>,
+    /// Description of the file, with the checksum of its bytes before the present object.
+    pub(super) shared: SharedFile,
+    /// Objects that the store lacks; the first object is under way.
+    pub(super) pieces: VecDeque<SharedPiece>,
+    pub(super) object: ObjectUnderWay,
+    pub(super) offset: u64,
+    /// Checksum of all bytes up to `offset`.
+    pub(super) crc: u32,
+    /// True if an object of the file was written.
+    pub(super) is_written: bool,
+}
+
+impl Upload {
+    /// Name of the file in the store.
+    pub(super) fn shared_name(&self) -> String {
+        self.shared.object(&self.name)
+    }
+
+    /// The closed log file of the upload, if any.
+    pub(super) fn log_file(&self) -> Option<&ClosedFile> {
+        match &self.of {
+            UploadOf::Log(closed, _) => Some(closed),
+            UploadOf::Part(_) => None,
+        }
+    }
+
+    /// Restarts the present object.
+    pub(super) fn begin_object_again(&mut self) {
+        self.object = ObjectUnderWay::NotBegun;
+        (self.offset, self.crc) =
+            (self.pieces.front().map_or(self.offset, |piece| piece.offset), self.shared.crc);
+    }
+}
+
 /// An installed checkpoint whose files are being shipped. The files are held open, because the next checkpoint may
 /// remove their names.
 #[derive(Debug)]
@@ -135,6 +296,11 @@ impl CheckpointUnderWay {
 impl Shipper {
     pub(super) fn shared_store(&self) -> &dyn SharedStore {
         &*self.config.to
+    }
+
+    /// Error for a shared store that cannot be used, with the reason.
+    pub(super) fn unusable(&self, error: impl ToString) -> DurabilityError {
+        chain::unusable(self.shared_store(), error)
     }
 
     pub(super) fn grace_nanos(&self) -> u64 {

@@ -1,9 +1,5 @@
-//! Steps of the shipping: each step does the next due piece of work.
+//! Steps of the shipping: each step does the next due piece of work, in the order of [`super`]'s diagram.
 //!
-//! ```text
-//! find the place in the chain --> upload a piece of a file --> install a manifest --> remove unnamed objects
-//!    log files and manifests go first, also between two pieces of a checkpoint's file, which stays open
-//! ```
 //! Invariants:
 //! - H6: the check for a take-over does not wait for the rate.
 //! - A file that cannot be read here holds up no other file.
@@ -14,10 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::calls::StepUnderWay;
 use super::publication::Published;
-use super::shutdown::StepUnderWay;
-use super::state::{CheckpointUnderWay, PAUSE, ShipWork, Shipper};
-use super::upload::{Upload, UploadOf};
+use super::state::{CheckpointUnderWay, PAUSE, ShipWork, Shipper, Upload, UploadOf};
 use crate::DurabilityError;
 use crate::error::unless_missing;
 use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;

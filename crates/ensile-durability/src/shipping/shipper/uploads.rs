@@ -3,7 +3,6 @@
 //! Invariants:
 //! - H1: an upload has ended, and is durable in the store, before the inventory has its file.
 //! - An object from an earlier life is compared with the file, byte by byte.
-//! - A failed object is put again from its beginning; earlier objects of its file stay.
 //!
 //! Neighbours: [`super::steps`] begins and continues an upload; `shared_store` has the trait of the store.
 
@@ -12,13 +11,12 @@ use std::sync::Arc;
 use ensile_base::checksum::crc32c_append;
 use ensile_disk::DiskFile;
 
-use super::state::{ShipWork, Shipper};
-use super::upload::{ObjectUnderWay, Upload, UploadOf};
+use super::state::{ObjectUnderWay, ShipWork, Shipper, Upload, UploadOf};
 use crate::DurabilityError;
 use crate::error::unless_missing;
 use crate::files::block::Salt;
 use crate::files::shared_manifest::SharedFile;
-use crate::shipping::chain::{self, unusable};
+use crate::shipping::chain;
 use crate::shipping::log_file::{self, LookedFile};
 use crate::shipping::state_composition::ShippedLog;
 use crate::store::closed_files::ClosedFile;
@@ -85,7 +83,7 @@ impl Shipper {
             let at = upload.offset + read as u64;
             return Err(DurabilityError::damaged_file(&upload.name, at, "it ends before its last block"));
         }
-        let failed = |error| unusable(self.shared_store(), error);
+        let failed = |error| self.unusable(error);
         if matches!(upload.object, ObjectUnderWay::NotBegun) {
             upload.object = match work.left.get(&piece.object) == Some(&piece.bytes) {
                 true => ObjectUnderWay::Compared,
@@ -146,7 +144,7 @@ impl Shipper {
     ) -> Result<(), DurabilityError> {
         let mut there = vec![0; bytes.len()];
         let read = self.shared_store().read_at(object, &mut there, offset);
-        match read.map_err(|error| unusable(self.shared_store(), error))? {
+        match read.map_err(|error| self.unusable(error))? {
             Some(read) if read == bytes.len() && there == bytes => Ok(()),
             Some(read) if read == bytes.len() => Err(chain::damaged_object_error(
                 self.shared_store(),

@@ -9,12 +9,12 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk as _;
 use ensile_durability::{
     CheckpointConfig, CopyOptions, CopyPhase, CopyReport, CopyRun, CopyStep, DurabilityError, LogConfig,
-    backup,
 };
 use ensile_sim::{SimDisk, Survival};
 
 use super::{at_rest, back_up, examined, manifest, of, restored, run};
 use crate::checkpoints::store::{Changes, Framing, Life, pictures, settings};
+use crate::copies::{CopySteps as _, backup};
 use crate::rig::{Rig, Worker, config};
 
 /// A database with log files and no picture in `data`.
@@ -72,7 +72,9 @@ fn commits_and_checkpoints_beside_a_copy_of_files_do_not_hurt_it() {
     let mut steps = 0;
     let report = loop {
         use ensile_durability::CopyStep;
-        if let CopyStep::Ended(report) = copy.step(&crate::checkpoints::store::Framing, 0).expect("goes on") {
+        if let CopyStep::Ended(report) =
+            copy.step_at(&crate::checkpoints::store::Framing, 0).expect("goes on")
+        {
             break *report;
         }
         steps += 1;
@@ -135,7 +137,7 @@ impl Remembered {
 fn stepped(disk: &SimDisk, mut between: impl FnMut(u64)) -> Result<(CopyReport, u64), DurabilityError> {
     let mut copy = backup(&of(disk, "data"), &of(disk, "backup"), CopyOptions::default())?;
     for step in 0.. {
-        if let CopyStep::Ended(report) = copy.step(&Framing, 0)? {
+        if let CopyStep::Ended(report) = copy.step_at(&Framing, 0)? {
             return Ok((*report, step));
         }
         between(step);
@@ -295,7 +297,7 @@ fn outlasted(settings: &CheckpointConfig, loggers: usize, behind: Option<&String
     let rounds_max = if settings.strategy == pictures().strategy { 2 } else { u64::MAX };
     let mut rounds = 0;
     let report = loop {
-        if let CopyStep::Ended(report) = copy.step(&Framing, 0).expect("goes on") {
+        if let CopyStep::Ended(report) = copy.step_at(&Framing, 0).expect("goes on") {
             break *report;
         }
         // It goes on all the time, for longer than a lease is kept once, or again and again.
@@ -355,7 +357,7 @@ fn n20_a_log_that_is_damaged_before_files_that_were_removed_is_not_cut() {
             false => file.write_at(&[0xff; 8], torn + 8).expect("is written"),
         }
         while error.is_none() {
-            error = match copy.step(&Framing, 0) {
+            error = match copy.step_at(&Framing, 0) {
                 Ok(CopyStep::Ended(report)) => panic!("a copy of a damaged log is no backup: {report:?}"),
                 Ok(_) => None,
                 Err(error) => Some(error.to_string()),
@@ -431,7 +433,7 @@ fn n12_a_copy_of_files_is_verified_in_steps_and_dropped_at_each_of_them() {
     let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
     let bytes = loop {
         let before = copy.progress();
-        if let CopyStep::Ended(report) = copy.step(&Framing, 0).expect("goes on") {
+        if let CopyStep::Ended(report) = copy.step_at(&Framing, 0).expect("goes on") {
             let (read, all) = (before.bytes, before.bytes_total);
             assert!(read <= all && read > all * 9 / 10, "{read} of {all}");
             break report.bytes;
@@ -455,9 +457,9 @@ fn n12_a_copy_of_files_is_verified_in_steps_and_dropped_at_each_of_them() {
         let begun = backup(&of(&copy, "data"), &of(&copy, "cancelled"), CopyOptions::default());
         let mut begun = begun.expect("begins");
         while begun.progress().phase != CopyPhase::Verifying {
-            assert_eq!(begun.step(&Framing, 0).expect("goes on"), CopyStep::Worked);
+            assert_eq!(begun.step_at(&Framing, 0).expect("goes on"), CopyStep::Worked);
         }
-        (0..at).for_each(|_| assert_eq!(begun.step(&Framing, 0).expect("goes on"), CopyStep::Worked));
+        (0..at).for_each(|_| assert_eq!(begun.step_at(&Framing, 0).expect("goes on"), CopyStep::Worked));
         drop(begun);
         assert!(manifest(&copy, "cancelled").contains("state creating"), "at {at}");
         if at == steps / 2 {
@@ -475,7 +477,7 @@ fn a_copy_of_files_keeps_its_rate_as_it_copies_and_as_it_verifies() {
     let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect("begins");
     let (clock, mut verified) = (Clock::manual(), 0);
     let report = loop {
-        match copy.step(&Framing, clock.nanos()).expect("goes on") {
+        match copy.step_at(&Framing, clock.nanos()).expect("goes on") {
             CopyStep::Worked => verified = copy.progress().bytes,
             CopyStep::Paced(wait) => clock.advance(wait),
             CopyStep::Ended(report) => break *report,
@@ -505,7 +507,7 @@ fn l6_epochs_that_are_reserved_beside_a_copy_of_files_are_reserved_in_it() {
     worker.commit(&rig.epochs, 2, b"row").expect("runs");
     rig.settle();
     let report = loop {
-        if let CopyStep::Ended(report) = copy.step(&Framing, 0).expect("goes on") {
+        if let CopyStep::Ended(report) = copy.step_at(&Framing, 0).expect("goes on") {
             break *report;
         }
     };
@@ -519,7 +521,7 @@ fn what_a_killed_copy_of_files_has_left_is_in_no_backup_of_pages() {
     let (life, _worker) = filled(&disk, pictures(), false);
     let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
     while !disk.at("backup").files().iter().any(|name| name.starts_with("log1/log-")) {
-        assert_eq!(copy.step(&Framing, 0).expect("goes on"), CopyStep::Worked);
+        assert_eq!(copy.step_at(&Framing, 0).expect("goes on"), CopyStep::Worked);
     }
     drop(copy);
     // Its log goes on with deletes, which the files of before do not have.
@@ -547,7 +549,7 @@ fn step_until_logs_are_copied(disk: &SimDisk, copy: &mut CopyRun, logs: &[&str])
         files.iter().filter(|name| logs.iter().any(|log| name.starts_with(log))).count()
     };
     while of("backup") < of("data") {
-        let step = copy.step(&Framing, 0).expect("goes on");
+        let step = copy.step_at(&Framing, 0).expect("goes on");
         assert!(matches!(step, CopyStep::Worked), "{step:?}");
     }
     assert_eq!(log_files(disk, "backup").len(), of("data"), "they come first");

@@ -3,12 +3,13 @@
 
 use ensile_base::checksum::crc32c;
 use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyReport, CopySource, CopyStep, DurabilityError, adopt, backup,
+    CheckpointConfig, CopyOptions, CopyReport, CopySource, CopyStep, DurabilityError, adopt,
 };
 use ensile_sim::SimDisk;
 
 use super::{at_rest, back_up, back_up_picture, examined, manifest, of, restored, run};
 use crate::checkpoints::store::{Changes, Framing, Life, cycling, pictures, settings};
+use crate::copies::{CopySteps as _, backup};
 
 fn opened(disk: &SimDisk, folder: &str) -> Changes {
     Life::open(&at_rest(disk).at(folder), 2, settings()).expect("opens").found
@@ -315,10 +316,10 @@ fn i1_a_source_that_is_exchanged_beside_a_copy_of_files_is_seen() {
         let copy = disk.fork();
         let mut run =
             backup(&of(&copy, "data"), &of(&copy, "backup"), CopyOptions::default()).expect("begins");
-        assert_eq!(run.step(&Framing, 0).expect("goes on"), CopyStep::Worked);
+        assert_eq!(run.step_at(&Framing, 0).expect("goes on"), CopyStep::Worked);
         copy.at("data").put("MANIFEST", exchanged);
         let error = loop {
-            match run.step(&Framing, 0) {
+            match run.step_at(&Framing, 0) {
                 Ok(CopyStep::Ended(report)) => panic!("{report:?}"),
                 Ok(_) => {}
                 Err(error) => break error,
@@ -342,7 +343,7 @@ fn i1_a_source_that_is_exchanged_beside_a_copy_of_pages_is_seen() {
     (0..data.bytes(&pages).len() as u64).step_by(512).for_each(|at| data.flip(&pages, at + 100, 1));
     exchange(&disk, "other");
     let error = loop {
-        match copy.step(&Framing, 0) {
+        match copy.step_at(&Framing, 0) {
             Ok(CopyStep::Ended(report)) => panic!("{report:?}"),
             Ok(_) => {}
             Err(error) => break error,

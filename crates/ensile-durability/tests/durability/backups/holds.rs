@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use ensile_base::limits::LEASE_SECONDS_MAX;
-use ensile_durability::{CopyOptions, CopyReport, CopyRun, CopyStep, DurabilityError, backup};
+use ensile_durability::{CopyOptions, CopyReport, CopyRun, CopyStep, DurabilityError};
 use ensile_sim::SimDisk;
 
 use super::{back_up, examined, filled, loaded, manifest, of, put};
 use crate::checkpoints::store::{Framing, KEYS, Life, pictures};
+use crate::copies::{CopySteps as _, backup};
 use crate::rig::Worker;
 
 /// Every row changes, and a picture of that is installed; the database looks at leases once more.
@@ -24,7 +25,7 @@ fn begun(disk: &SimDisk) -> CopyRun {
 
 fn finish(copy: &mut CopyRun) -> Result<CopyReport, DurabilityError> {
     loop {
-        if let CopyStep::Ended(report) = copy.step(&Framing, 0)? {
+        if let CopyStep::Ended(report) = copy.step_at(&Framing, 0)? {
             return Ok(*report);
         }
     }
@@ -39,7 +40,7 @@ fn n16_units_that_became_free_beside_a_copier_are_not_used_again() {
     // This database has it in memory which pages are free, and the copier is another process.
     let mut copy = begun(&disk);
     for _ in 0..3 {
-        assert_eq!(copy.step(&Framing, 0).expect("goes on"), CopyStep::Worked);
+        assert_eq!(copy.step_at(&Framing, 0).expect("goes on"), CopyStep::Worked);
     }
     for round in 0..4 {
         change_all(&life, &mut worker, 3000 + round);
@@ -65,7 +66,7 @@ fn n16_a_copier_whose_lease_was_overrun_goes_on_from_the_newest_root() {
     life.checkpoint().expect("is installed");
     let mut copy = begun(&disk);
     for _ in 0..3 {
-        assert_eq!(copy.step(&Framing, 0).expect("goes on"), CopyStep::Worked);
+        assert_eq!(copy.step_at(&Framing, 0).expect("goes on"), CopyStep::Worked);
     }
     change_all(&life, &mut worker, 3500);
     life.rig.clock.advance(Duration::from_secs(LEASE_SECONDS_MAX));
@@ -126,7 +127,7 @@ fn n16_a_copier_that_is_slower_than_the_database_changes_ends_and_says_which_rat
             for _ in 0..3 {
                 // Whatever the rate, it may go on.
                 now += 1_000_000_000;
-                match copy.step(&Framing, now) {
+                match copy.step_at(&Framing, now) {
                     Ok(CopyStep::Worked) => {}
                     Ok(other) => panic!("{other:?}"),
                     Err(error) => break 'runs error,

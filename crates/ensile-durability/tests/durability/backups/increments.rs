@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use ensile_base::Epoch;
 use ensile_durability::examination::BackupFacts;
 use ensile_durability::{
-    Archiving, CheckpointConfig, CopyOptions, CopyReport, CopyStep, DurabilityError, adopt, backup,
+    Archiving, CheckpointConfig, CopyOptions, CopyReport, CopyStep, DurabilityError, adopt,
 };
 use ensile_sim::SimDisk;
 
 use super::{at_rest, back_up, examined, manifest, of, restored, run};
 use crate::archives::rig::{disk_with_archive, open as open_with_archive};
 use crate::checkpoints::store::{Changes, Framing, KEYS, Life, cycling, settings};
+use crate::copies::{CopySteps as _, backup};
 use crate::rig::Worker;
 
 /// A database with a checkpoint, and a log behind it.
@@ -256,7 +257,7 @@ fn a_database_that_is_written_to_is_backed_up_again_and_again() {
         let options = CopyOptions { keep: Some(2), ..CopyOptions::default() };
         let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect("begins");
         let report = loop {
-            if let CopyStep::Ended(report) = copy.step(&Framing, 0).expect("goes on") {
+            if let CopyStep::Ended(report) = copy.step_at(&Framing, 0).expect("goes on") {
                 break *report;
             }
             at += 1;

@@ -2,11 +2,12 @@
 
 use ensile_base::Epoch;
 use ensile_durability::examination::BackupFacts;
-use ensile_durability::{CopyOptions, restorable_epochs, restore_to_epoch};
+use ensile_durability::{CopyOptions, restorable_epochs};
 use ensile_sim::SimDisk;
 
 use super::{at_rest, back_up, back_up_picture, examined, filled, manifest, of, put, restored, run};
 use crate::checkpoints::store::{Changes, KEYS, Life, pictures};
+use crate::copies::restore_to_epoch;
 use crate::rig::Worker;
 
 fn opened(disk: &SimDisk, folder: &str) -> Changes {
@@ -145,7 +146,7 @@ fn every_failed_call_leaves_a_backup_with_a_log_that_was_there() {
         let number = copy.calls().all + call;
         copy.fail_calls(number..=number, ensile_sim::Fault::INPUT_OUTPUT);
         let options = CopyOptions { keep: Some(1), ..CopyOptions::default() };
-        let begun = ensile_durability::backup(&of(&copy, "data"), &of(&copy, "backup"), options);
+        let begun = crate::copies::backup(&of(&copy, "data"), &of(&copy, "backup"), options);
         let outcome = begun.and_then(run);
         let is_over = copy.calls().all < number;
         copy.heal();

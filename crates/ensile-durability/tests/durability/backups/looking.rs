@@ -4,11 +4,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ensile_durability::{CopyOptions, backup};
+use ensile_durability::CopyOptions;
 use ensile_sim::SimDisk;
 
 use super::files::{Remembered, outlast_the_lease};
 use super::{of, run};
+use crate::copies::backup;
 
 #[test]
 fn n20_a_hint_that_moves_while_the_source_is_looked_at_asks_for_nothing_that_the_lease_did_not_open() {

@@ -2,7 +2,7 @@
 
 use ensile_base::Epoch;
 use ensile_durability::examination::{BackupFacts, Remedy};
-use ensile_durability::{CopyOptions, CopyReport, CopySource, DurabilityError, adopt, backup, lease};
+use ensile_durability::{CopyOptions, CopyReport, CopySource, DurabilityError, adopt, lease};
 use ensile_sim::SimDisk;
 
 use super::histories::without_line;
@@ -10,6 +10,7 @@ use super::{
     back_up, back_up_picture, examined, filled, loaded, manifest, of, page_file_bytes, put, restored, run,
 };
 use crate::checkpoints::store::{KEYS, Life, pictures};
+use crate::copies::backup;
 
 /// A database with a picture, and a backup of it.
 fn backed_up(disk: &SimDisk) -> (Life, crate::rig::Worker) {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use ensile_base::clock::Clock;
 use ensile_disk::Operation;
-use ensile_durability::{CheckpointConfig, CopyOptions, LogConfig, backup};
+use ensile_durability::{CheckpointConfig, CopyOptions, LogConfig};
 use ensile_sim::{SimDisk, Survival};
 
 use super::{at_rest, back_up, examined, manifest, of, run};
 use crate::checkpoints::store::{Changes, Life, cycling, pictures, settings};
+use crate::copies::backup;
 use crate::rig::{Rig, config};
 
 fn opened(disk: &SimDisk, folder: &str) -> Changes {

@@ -13,7 +13,7 @@ use ensile_base::random::Random;
 use ensile_disk::Disk;
 use ensile_durability::{
     CheckpointConfig, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopySource, CopyStep,
-    DurabilityError, Strategy, restorable_epochs, restore_to_epoch,
+    DurabilityError, Strategy, restorable_epochs,
 };
 use ensile_sim::SimDisk;
 
@@ -22,6 +22,7 @@ use crate::archives::restoring::{History, lives_with};
 use crate::archives::rig::{PLACE, close, disk_with_archive, let_archive, open};
 use crate::checkpoints::pictures::{checkpoint, commit};
 use crate::checkpoints::store::{Changes, Framing, KEYS, Life, pictures, settings};
+use crate::copies::restore_to_epoch;
 
 const BACKUP: &str = "/backup";
 
@@ -244,7 +245,7 @@ fn what_an_archive_has_keeps_the_rate_of_a_restore_to_an_epoch() {
                 clock.advance(wait);
                 ControlFlow::Continue(())
             };
-            match run.step_by(&Framing, &clock, &mut wait_all).expect("goes on") {
+            match run.step(&Framing, &clock, &mut wait_all).expect("goes on") {
                 CopyStep::Worked => longest = longest.max(clock.nanos() - before),
                 CopyStep::Paced(wait) => clock.advance(wait),
                 CopyStep::Ended(report) => {
@@ -282,7 +283,7 @@ fn a_restore_to_an_epoch_is_shown_and_cancelled_between_the_pieces_of_an_archive
                     clock.advance(wait);
                     if shown.len() == breaks_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 };
-                match run.step_by(&Framing, &clock, &mut pause) {
+                match run.step(&Framing, &clock, &mut pause) {
                     Ok(CopyStep::Worked) => {}
                     Ok(CopyStep::Paced(wait)) => clock.advance(wait),
                     Ok(CopyStep::Ended(report)) => break Ok(*report),
@@ -295,7 +296,7 @@ fn a_restore_to_an_epoch_is_shown_and_cancelled_between_the_pieces_of_an_archive
             match outcome {
                 Err(DurabilityError::Cancelled) => {
                     assert_eq!(shown.len(), breaks_at);
-                    let ended = run.step_by(&Framing, &clock, &mut |_, _| ControlFlow::Continue(()));
+                    let ended = run.step(&Framing, &clock, &mut |_, _| ControlFlow::Continue(()));
                     assert!(ended.is_err(), "it is over");
                     drop(run);
                     let opened = Life::open(&disk.at("/restored"), 1, settings.clone()).map(drop);

@@ -6,6 +6,7 @@ use ensile_sim::SimDisk;
 
 use super::{at_rest, back_up, back_up_picture, examined, filled, loaded, manifest, of, put, restored};
 use crate::checkpoints::store::{Life, pictures};
+use crate::copies::CopySteps as _;
 
 const SAYS: &str = "with another TID (N11)";
 
@@ -107,7 +108,7 @@ fn n11_an_older_picture_of_a_backup_is_compared_too() {
     let picture = CopySource::picture(&of(&disk, "data"), CopyOptions::default()).expect("is there");
     let mut copy = picture.begin(&of(&disk, "backup")).expect("begins");
     let older = loop {
-        if let CopyStep::Ended(report) = copy.step(&WithoutKeys, 0).expect("compares nothing") {
+        if let CopyStep::Ended(report) = copy.step_at(&WithoutKeys, 0).expect("compares nothing") {
             break report.epoch;
         }
     };

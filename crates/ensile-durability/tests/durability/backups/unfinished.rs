@@ -7,15 +7,14 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 use ensile_durability::archive::restore_from_archive;
 use ensile_durability::examination::{examine, repair};
-use ensile_durability::{
-    CheckpointConfig, DurabilityError, LogConfig, Opening, adopt, lease, restore, restore_to_epoch,
-};
+use ensile_durability::{CheckpointConfig, DurabilityError, LogConfig, Opening, adopt, lease};
 use ensile_sim::{SimDisk, Survival};
 
 use super::{at_rest, back_up, filled, manifest, of, restored, run};
 use crate::archives::restoring::lives_with;
 use crate::archives::rig::{PLACE, disk_with_archive};
 use crate::checkpoints::store::{Changes, Framing, Life, pictures, settings};
+use crate::copies::{restore, restore_to_epoch};
 use crate::rig::config;
 
 /// Makes a copy, or goes on with it.
@@ -58,7 +57,7 @@ fn assert_nothing_takes(disk: &SimDisk, folder: &str, (what, at): (&str, &str)) 
     assert_unfinished(adopt(&target), what, at);
     assert_unfinished(lease(&target), what, at);
     let (from, elsewhere) = (of(disk, folder), of(disk, "elsewhere"));
-    assert_unfinished(ensile_durability::backup(&from, &elsewhere, Default::default()), what, at);
+    assert_unfinished(crate::copies::backup(&from, &elsewhere, Default::default()), what, at);
     assert_unfinished(restore(&from, &elsewhere, None, None), what, at);
     assert!(disk.at("elsewhere").files().is_empty(), "{at}: nothing is made of it");
     let mut after = disk.at(folder).files();
@@ -144,7 +143,7 @@ fn n24_restores_by_an_archive_that_have_not_ended_are_opened_by_nobody() {
     let disk = disk_with_archive();
     let mut back_up = |disk: &SimDisk, _| {
         let (source, target): (Arc<dyn Disk>, _) = (Arc::new(disk.mounted()), of(disk, "/backup"));
-        let copy = ensile_durability::backup(&source, &target, Default::default());
+        let copy = crate::copies::backup(&source, &target, Default::default());
         run(copy.expect("begins")).expect("is made");
     };
     let history = lives_with(&disk, (1, &pictures()), 0, Some(&mut back_up));
@@ -170,7 +169,7 @@ fn n24_a_folder_of_an_unfinished_copy_takes_no_other_one() {
     other.checkpoint().expect("is installed");
     back_up(&disk, "backup", 1).expect("is made");
     let begin = |from: &str, to: &str| {
-        ensile_durability::backup(&of(&disk, from), &of(&disk, to), Default::default()).map(drop)
+        crate::copies::backup(&of(&disk, from), &of(&disk, to), Default::default()).map(drop)
     };
     begin("data", "begun").expect("begins");
     restore(&of(&disk, "backup"), &of(&disk, "restored"), None, None).map(drop).expect("begins");
@@ -188,7 +187,7 @@ fn n24_a_folder_of_an_unfinished_copy_takes_no_other_one() {
 fn i2_a_folder_that_is_creating_and_says_no_more_is_finished_by_an_open_or_gets_a_copy() {
     let disk = SimDisk::new();
     let life = database(&disk, pictures());
-    let dropped = ensile_durability::backup(&of(&disk, "data"), &of(&disk, "begun"), Default::default());
+    let dropped = crate::copies::backup(&of(&disk, "data"), &of(&disk, "begun"), Default::default());
     drop(dropped.expect("begins"));
     let text = manifest(&disk, "begun");
     assert!(text.starts_with("ensile manifest 5\n"), "{text}");
@@ -202,7 +201,7 @@ fn i2_a_folder_that_is_creating_and_says_no_more_is_finished_by_an_open_or_gets_
     assert!(text.contains("state creating") && !text.contains("unfinished"), "{text}");
     assert!(opened(&disk, "begun").is_empty(), "as ever");
     let copy = disk.fork();
-    drop(ensile_durability::backup(&of(&copy, "data"), &of(&copy, "begun"), Default::default()));
+    drop(crate::copies::backup(&of(&copy, "data"), &of(&copy, "begun"), Default::default()));
     assert!(manifest(&copy, "begun").contains("\nunfinished backup of "), "it says so before it copies");
     back_up(&disk, "begun", 1).expect("is made");
     assert_eq!(opened(&disk, "begun"), life.store.present());

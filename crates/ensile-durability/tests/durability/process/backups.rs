@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::{
-    CopyOptions, CopyPhase, CopyReport, CopyRun, CopyStep, NotProvenReason, backup, restore,
-};
+use ensile_durability::{CopyOptions, CopyPhase, CopyReport, CopyRun, CopyStep, NotProvenReason};
 use ensile_sim::SimDisk;
 
 use super::{buffers, durable_and_returned, flip, found, left, open, safe, told};
+use crate::copies::{CopySteps as _, backup, restore};
 use crate::rig::{Map, Rig};
 
 fn of(machine: &SimDisk, folder: &str) -> Arc<dyn Disk> {
@@ -23,7 +22,7 @@ fn begun(machine: &SimDisk, to: &str) -> CopyRun {
 
 fn ended(mut copy: CopyRun) -> CopyReport {
     loop {
-        if let CopyStep::Ended(report) = copy.step(&Map::default(), 0).expect("copies") {
+        if let CopyStep::Ended(report) = copy.step_at(&Map::default(), 0).expect("copies") {
             return *report;
         }
     }
@@ -82,7 +81,7 @@ fn b4_a_backup_of_a_folder_that_is_opened_meanwhile_says_what_it_has_not_and_not
         machine.kill();
         let mut copy = begun(&machine, to);
         while copy.progress().phase != phase {
-            assert_eq!(copy.step(&Map::default(), 0).expect("copies"), CopyStep::Worked);
+            assert_eq!(copy.step_at(&Map::default(), 0).expect("copies"), CopyStep::Worked);
         }
         let rig = open(&disk, safe(1));
         assert_eq!(found(&rig).len(), 2);
@@ -143,7 +142,7 @@ fn b4_a_backup_of_a_folder_that_is_damaged_too_has_what_was_returned_or_says_so(
             let on = |disk: &SimDisk| -> Arc<dyn Disk> { Arc::new(disk.mounted()) };
             let Ok(mut copy) = backup(&on(&disk), &on(&to), CopyOptions::default()) else { continue };
             let report = loop {
-                match copy.step(&Map::default(), 0) {
+                match copy.step_at(&Map::default(), 0) {
                     Ok(CopyStep::Ended(report)) => break Some(*report),
                     Ok(_) => {}
                     Err(_) => break None,

@@ -8,12 +8,13 @@ use ensile_disk::Disk;
 use ensile_durability::examination::examine;
 use ensile_durability::{
     CopyOptions, CopyStep, DurabilityError, Health, LogConfig, RememberedStore, ShipStep, Shipper, Shipping,
-    ShippingConfig, ShippingOpen, WhenFenced, adopt, backup, restore,
+    ShippingConfig, ShippingOpen, WhenFenced, adopt,
 };
 use ensile_sim::SimDisk;
 
 use super::rig::{Machine, begin, newest_manifest, objects, run, shipping, taken_over};
 use crate::checkpoints::store::{Framing, Life, settings};
+use crate::copies::{CopySteps as _, backup, restore};
 use crate::rig::{Map, config};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -320,7 +321,7 @@ fn a_backup_of_a_database_that_ships_remembers_no_store() {
     };
     for (from, to) in [("a", "backup"), ("backup", "restored")] {
         let mut copy = copies(from, to).expect("begins");
-        while !matches!(copy.step(&Framing, 0).expect("goes on"), CopyStep::Ended(_)) {}
+        while !matches!(copy.step_at(&Framing, 0).expect("goes on"), CopyStep::Ended(_)) {}
     }
     drop(machine);
     for copy in ["backup", "restored"] {

@@ -22,16 +22,10 @@ impl Trace {
             match &self.types[number].format {
                 NamedFormat::Unknown => return true,
                 NamedFormat::Struct(_, parts) => parts.iter().for_each(|part| named_in(part, &mut waiting)),
+                NamedFormat::Enum(variants) if variants.contains(&VariantFormat::Unknown) => return true,
                 NamedFormat::Enum(variants) => {
-                    for variant in variants {
-                        match variant {
-                            VariantFormat::Unknown => return true,
-                            VariantFormat::Refused => {}
-                            VariantFormat::Known(_, parts) => {
-                                parts.iter().for_each(|part| named_in(part, &mut waiting));
-                            }
-                        }
-                    }
+                    let parts = variants.iter().filter_map(VariantFormat::parts).flatten();
+                    parts.for_each(|part| named_in(part, &mut waiting));
                 }
             }
         }
@@ -44,10 +38,7 @@ impl Trace {
         let is_unknown = |at: &usize| variants[*at] == VariantFormat::Unknown;
         let unknown = || (0..variants.len()).filter(is_unknown);
         let is_good = |at: &usize| !self.avoided.contains(&EnumVariant { number, variant: *at });
-        let leads_on = |variant: &VariantFormat| match variant {
-            VariantFormat::Known(_, parts) => self.is_open(parts),
-            VariantFormat::Unknown | VariantFormat::Refused => false,
-        };
+        let leads_on = |variant: &VariantFormat| variant.parts().is_some_and(|parts| self.is_open(parts));
         let chosen = unknown()
             .find(is_good)
             .or_else(|| unknown().next())
@@ -62,15 +53,13 @@ impl Trace {
     pub(super) fn variant_to_fill(&self, number: usize) -> Option<usize> {
         let variants = self.variants(number);
         let heights = self.heights();
-        let known = (0..variants.len()).filter_map(|at| Some((variant_height(&variants[at], &heights)?, at)));
-        let variant = |at: &usize| EnumVariant { number, variant: *at };
-        let is_free = |at: &usize| {
-            variants[*at] != VariantFormat::Refused && !self.variants_under_way.contains(&variant(at))
-        };
-        let is_good = |at: &usize| is_free(at) && !self.avoided.contains(&variant(at));
         let all = || 0..variants.len();
-        let smallest = known.min().map(|(_, at)| at);
+        let known = all().filter_map(|at| Some((height(variants[at].parts()?, &heights)?, at)));
+        let variant = |at: &usize| EnumVariant { number, variant: *at };
         let may_be_taken = |at: &usize| variants[*at] != VariantFormat::Refused;
+        let is_free = |at: &usize| may_be_taken(at) && !self.variants_under_way.contains(&variant(at));
+        let is_good = |at: &usize| is_free(at) && !self.avoided.contains(&variant(at));
+        let smallest = known.min().map(|(_, at)| at);
         let filled = || self.filled.get(&number).copied().filter(may_be_taken);
         let chosen = smallest.or_else(filled).or_else(|| all().find(is_good)).or_else(|| all().find(is_free));
         debug_assert!(chosen.is_none_or(|at| variants[at] != VariantFormat::Refused));
@@ -93,7 +82,7 @@ impl Trace {
                 NamedFormat::Unknown => None,
                 NamedFormat::Struct(_, parts) => height(parts, &heights),
                 NamedFormat::Enum(variants) => {
-                    variants.iter().filter_map(|variant| variant_height(variant, &heights)).min()
+                    variants.iter().filter_map(|variant| height(variant.parts()?, &heights)).min()
                 }
             };
             let next: Vec<_> = self.types.iter().map(|named| next(named).map(|height| height + 1)).collect();
@@ -107,10 +96,9 @@ impl Trace {
     }
 }
 
-fn variant_height(variant: &VariantFormat, heights: &[Option<usize>]) -> Option<usize> {
-    match variant {
-        VariantFormat::Known(_, parts) => height(parts, heights),
-        VariantFormat::Unknown | VariantFormat::Refused => None,
+impl VariantFormat {
+    fn parts(&self) -> Option<&[ValueFormat]> {
+        if let Self::Known(_, parts) = self { Some(parts) } else { None }
     }
 }
 

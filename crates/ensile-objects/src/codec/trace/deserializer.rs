@@ -85,14 +85,16 @@ impl TracedInput<'_> {
         Ok(value)
     }
 
-    /// Enters the struct with this identity. `visit` gets the trace, the place of the formats, and the way.
+    /// Enters the struct with this name and these parts. `visit` gets the trace, the place of the formats, and the way.
     fn in_struct<V>(
         self,
-        identity: TypeIdentity,
+        name: &'static str,
+        parts: PartNames,
         visit: impl FnOnce(&mut Trace, &mut Vec<ValueFormat>, bool) -> TracedResult<V>,
     ) -> TracedResult<V> {
         let Self { trace, found, is_filling } = self;
         trace.count_call()?;
+        let identity = TypeIdentity { rust_name: type_name::<V>(), name, parts };
         let number = trace.number_of(identity, None);
         debug_assert!(
             !matches!(trace.types[number].format, NamedFormat::Enum(_)),
@@ -228,13 +230,11 @@ impl<'de, 't> EnumAccess<'de> for TracedVariant<'t> {
 
     fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> TracedResult<(S::Value, Self)> {
         let index: U32Deserializer<InputRefused> = (self.place.variant as u32).into_deserializer();
-        match seed.deserialize(index) {
-            Ok(variant) => Ok((variant, self)),
-            Err(_) => {
-                *self.found = VariantFormat::Refused;
-                Err(self.trace.fail(PassFailure::VariantRefused))
-            }
-        }
+        let Ok(variant) = seed.deserialize(index) else {
+            *self.found = VariantFormat::Refused;
+            return Err(self.trace.fail(PassFailure::VariantRefused));
+        };
+        Ok((variant, self))
     }
 }
 
@@ -284,12 +284,12 @@ impl<'de> VariantAccess<'de> for TracedVariant<'_> {
     }
 }
 
-/// Answers for integers, each with its call and the visitor's call.
-macro_rules! integers {
-    ($($deserialize:ident $visit:ident $integer:ident)*) => {$(
+/// Answers with values without parts: serde's call, the visitor's call, the word, and the value by its number.
+macro_rules! plain_values {
+    ($($deserialize:ident $visit:ident $word:literal $at:ident: $value:expr;)*) => {$(
         fn $deserialize<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-            let at = self.plain::<V>(stringify!($integer))?;
-            visitor.$visit(INTEGERS[at] as $integer)
+            let $at = self.plain::<V>($word)?;
+            visitor.$visit($value)
         }
     )*};
 }
@@ -297,17 +297,23 @@ macro_rules! integers {
 impl<'de> Deserializer<'de> for TracedInput<'_> {
     type Error = InputRefused;
 
-    integers! {
-        deserialize_i8 visit_i8 i8
-        deserialize_i16 visit_i16 i16
-        deserialize_i32 visit_i32 i32
-        deserialize_i64 visit_i64 i64
-        deserialize_i128 visit_i128 i128
-        deserialize_u8 visit_u8 u8
-        deserialize_u16 visit_u16 u16
-        deserialize_u32 visit_u32 u32
-        deserialize_u64 visit_u64 u64
-        deserialize_u128 visit_u128 u128
+    plain_values! {
+        deserialize_i8 visit_i8 "i8" at: INTEGERS[at] as i8;
+        deserialize_i16 visit_i16 "i16" at: INTEGERS[at] as i16;
+        deserialize_i32 visit_i32 "i32" at: INTEGERS[at] as i32;
+        deserialize_i64 visit_i64 "i64" at: INTEGERS[at] as i64;
+        deserialize_i128 visit_i128 "i128" at: INTEGERS[at] as i128;
+        deserialize_u8 visit_u8 "u8" at: INTEGERS[at] as u8;
+        deserialize_u16 visit_u16 "u16" at: INTEGERS[at] as u16;
+        deserialize_u32 visit_u32 "u32" at: INTEGERS[at] as u32;
+        deserialize_u64 visit_u64 "u64" at: INTEGERS[at] as u64;
+        deserialize_u128 visit_u128 "u128" at: INTEGERS[at] as u128;
+        deserialize_bool visit_bool "bool" at: at > 0;
+        deserialize_f32 visit_f32 "f32" at: [1.0, 0.0][at];
+        deserialize_f64 visit_f64 "f64" at: [1.0, 0.0][at];
+        deserialize_char visit_char "char" at: ['a', '0'][at];
+        deserialize_str visit_str "string" at: TEXTS[at];
+        deserialize_bytes visit_bytes "bytes" at: &[0; BYTES_MAX][..BYTE_LENGTHS[at]];
     }
 
     fn is_human_readable(&self) -> bool {
@@ -326,38 +332,8 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         Err(self.trace.fail(PassFailure::Unsupported))
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("bool")?;
-        visitor.visit_bool(at > 0)
-    }
-
-    fn deserialize_f32<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("f32")?;
-        visitor.visit_f32([1.0, 0.0][at])
-    }
-
-    fn deserialize_f64<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("f64")?;
-        visitor.visit_f64([1.0, 0.0][at])
-    }
-
-    fn deserialize_char<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("char")?;
-        visitor.visit_char(['a', '0'][at])
-    }
-
-    fn deserialize_str<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("string")?;
-        visitor.visit_str(TEXTS[at])
-    }
-
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
         self.deserialize_str(visitor)
-    }
-
-    fn deserialize_bytes<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("bytes")?;
-        visitor.visit_bytes(&[0; BYTES_MAX][..BYTE_LENGTHS[at]])
     }
 
     fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
@@ -402,10 +378,8 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         self.in_unnamed(|trace, is_filling| {
             let mut entry = TracedEntry { trace, key: None, value: None, has_key: false, is_filling };
             let value = visitor.visit_map(&mut entry)?;
-            Ok((
-                value,
-                ValueFormat::Map(Box::new((format_or_nothing(entry.key), format_or_nothing(entry.value)))),
-            ))
+            let formats = (format_or_nothing(entry.key), format_or_nothing(entry.value));
+            Ok((value, ValueFormat::Map(Box::new(formats))))
         })
     }
 
@@ -414,8 +388,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         name: &'static str,
         visitor: V,
     ) -> TracedResult<V::Value> {
-        let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts: PartNames::None };
-        self.in_struct(identity, |_, _, _| visitor.visit_unit())
+        self.in_struct(name, PartNames::None, |_, _, _| visitor.visit_unit())
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -423,9 +396,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         name: &'static str,
         visitor: V,
     ) -> TracedResult<V::Value> {
-        let parts = PartNames::Numbered(1);
-        let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts };
-        self.in_struct(identity, |trace, parts, is_filling| {
+        self.in_struct(name, PartNames::Numbered(1), |trace, parts, is_filling| {
             let mut found = None;
             let value = visitor.visit_newtype_struct(TracedInput { trace, found: &mut found, is_filling })?;
             parts.push(format_or_nothing(found));
@@ -439,9 +410,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         left: usize,
         visitor: V,
     ) -> TracedResult<V::Value> {
-        let parts = PartNames::Numbered(left);
-        let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts };
-        self.in_struct(identity, |trace, parts, is_filling| {
+        self.in_struct(name, PartNames::Numbered(left), |trace, parts, is_filling| {
             visitor.visit_seq(TracedParts { trace, parts, left, is_filling })
         })
     }
@@ -452,9 +421,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> TracedResult<V::Value> {
-        let parts = PartNames::Fields(fields);
-        let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts };
-        self.in_struct(identity, |trace, parts, is_filling| {
+        self.in_struct(name, PartNames::Fields(fields), |trace, parts, is_filling| {
             visitor.visit_seq(TracedParts { trace, parts, left: fields.len(), is_filling })
         })
     }

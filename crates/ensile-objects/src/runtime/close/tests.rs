@@ -55,9 +55,9 @@ fn a_close_that_panics_ends_the_threads_and_gives_the_folder_back() {
     };
     let counters = open();
     counters.submit(1, &5).expect("logs").1.durable().expect("is durable");
-    let panics = || counters.runtime().close_by(|| std::panic::resume_unwind(Box::new("a bug")));
+    let panics = || counters.runtime.close_by(|| std::panic::resume_unwind(Box::new("a bug")));
     assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
-    assert!(counters.runtime().threads.have_ended(), "the close has waited for all of them");
+    assert!(counters.runtime.threads.have_ended(), "the close has waited for all of them");
     assert!(counters.update(1, &5).is_err());
     let error = counters.close().expect_err("it does not panic again");
     assert!(matches!(error, ObjectsError::Storage(_)) && error.to_string().contains("panicked"), "{error}");
@@ -75,7 +75,7 @@ fn changes_that_the_log_refuses_take_no_worker_each_and_leave_no_object() {
     counters.update(1, &1).expect("is durable");
     disk.fail_all_syncs(true);
     counters.update(1, &1).expect_err("its sync fails, and the log ends");
-    let figures = || (counters.runtime().epochs.registered_counts().0, counters.stats().objects);
+    let figures = || (counters.runtime.epochs.registered_counts().0, counters.stats().objects);
     let before = figures();
     for key in 0..1000 {
         counters.submit(key, &1).expect_err("the log has ended");
@@ -126,7 +126,7 @@ fn o8_a_waker_that_closes_while_another_thread_closes_is_refused_and_both_end() 
     call_when_durable(&counters, move || {
         begin.send(()).expect("the other thread waits for it");
         // Until the other thread is in its close.
-        while its.runtime().closed.try_lock().is_some() {
+        while its.runtime.closed.try_lock().is_some() {
             std::thread::yield_now();
         }
         tell.send(its.close()).expect("the test waits for it");

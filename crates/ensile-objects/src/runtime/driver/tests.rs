@@ -18,7 +18,7 @@ use crate::{ApplicationLog, ObjectsBuilder};
 fn use_epochs(log: &ApplicationLog, clock: &Clock, epochs: u64) {
     for _ in 0..epochs {
         clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
-        let _ = log.runtime().epochs.try_advance_early(clock.nanos());
+        let _ = log.runtime.epochs.try_advance_early(clock.nanos());
     }
 }
 
@@ -50,7 +50,7 @@ fn l6_a_thread_that_waits_for_results_and_never_drives_has_epochs_without_end() 
         for _ in 0..6 {
             use_epochs(&log, &clock, EPOCHS_RESERVED_MIN / 4);
             let logged = log.log(1, 0, &[]).map(|receipt| receipt.epoch());
-            let waited = logged.and_then(|epoch| Ok(log.runtime().wait_driving(epoch)?));
+            let waited = logged.and_then(|epoch| Ok(log.runtime.wait_driving(epoch)?));
             is_over.store(waited.is_err(), Ordering::Relaxed);
             waited.expect("E comes to an end that nobody moves");
         }
@@ -75,7 +75,7 @@ impl Walk for PanickingWalk {
 #[test]
 fn l6_epochs_are_reserved_behind_a_checkpointer_that_panicked() {
     let (log, clock) = open_without_threads();
-    let runtime = log.runtime();
+    let runtime = &*log.runtime;
     let _asked = runtime.checkpoints.demand();
     while !runtime.checkpoints.has_panicked() {
         use_epochs(&log, &clock, 1);

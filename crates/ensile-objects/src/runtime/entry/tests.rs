@@ -52,7 +52,7 @@ fn open(disk: &SimDisk) -> Objects<u64, Number> {
 #[test]
 fn a_panic_under_an_objects_lock_does_not_make_later_changes_those_that_wait() {
     let numbers = open(&SimDisk::new());
-    let runtime = numbers.runtime();
+    let runtime = &*numbers.runtime;
     let lock = Mutex::new(Tid::ZERO);
     let panics = || {
         let _held = lock.lock();
@@ -63,7 +63,7 @@ fn a_panic_under_an_objects_lock_does_not_make_later_changes_those_that_wait() {
     let locked = runtime.try_lock(&lock, &mut worker).expect("the log takes entries");
     assert!(locked.is_some(), "it is free");
     drop(locked);
-    worker.release();
+    worker.appender.release();
     runtime.give_back(worker);
     // So it is with an object that a call of the application's has panicked at.
     numbers.update(1, &5).expect("logs");
@@ -90,7 +90,7 @@ fn an_encoder_that_panics_has_logged_nothing_and_holds_nothing_back() {
 
 /// Panics while a worker is bound: no object has a last TID of an epoch that has not come.
 fn panics_bound(numbers: &Objects<u64, Number>, has_space: bool) {
-    let runtime = numbers.runtime();
+    let runtime = &*numbers.runtime;
     let of_the_future = Tid::first_of(runtime.epochs.now().plus(1_000_000));
     let mut worker = runtime.worker().expect("is open");
     worker.body.extend_from_slice(b"bytes");

@@ -87,7 +87,7 @@ fn an_older_picture_does_not_follow_newer_files() {
     put(&life, &mut worker, 1, 2);
     take_checkpoint(&life);
     back_up(&disk, "backup", 2).expect("is made");
-    let copy = ensile_durability::backup(
+    let copy = crate::copies::backup(
         &super::of(&older, "data"),
         &super::of(&disk, "backup"),
         ensile_durability::CopyOptions::default(),

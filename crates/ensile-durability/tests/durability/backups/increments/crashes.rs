@@ -7,12 +7,13 @@ use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCHS_RESERVED_MIN;
 use ensile_durability::examination::BackupFacts;
-use ensile_durability::{CheckpointConfig, CopyOptions, CopyPhase, CopyStep, LogConfig, backup};
+use ensile_durability::{CheckpointConfig, CopyOptions, CopyPhase, CopyStep, LogConfig};
 use ensile_sim::{SimDisk, Survival};
 
 use super::super::back_up_picture;
 use super::{back_up, examined, filled, of, opened, put, put_all, restored_at, take_checkpoint};
 use crate::checkpoints::store::{Changes, Framing, Life, cycling, pictures, settings};
+use crate::copies::{CopySteps as _, backup};
 use crate::rig::{Rig, Worker, config};
 
 /// The states of a backup, the oldest first.
@@ -174,7 +175,7 @@ fn n21_what_a_run_that_was_dropped_has_added_to_a_log_says_nothing() {
     let before: Vec<usize> = logs.iter().map(length).collect();
     let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
     while copy.progress().phase != CopyPhase::Verifying {
-        assert_eq!(copy.step(&Framing, 0).expect("goes on"), CopyStep::Worked);
+        assert_eq!(copy.step_at(&Framing, 0).expect("goes on"), CopyStep::Worked);
     }
     drop(copy);
     assert!(logs.iter().map(length).zip(&before).any(|(now, before)| now > *before), "blocks were added");

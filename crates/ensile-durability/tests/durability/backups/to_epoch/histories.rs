@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
-use ensile_durability::{CheckpointConfig, CopyOptions, DurabilityError, backup, restore_to_epoch};
+use ensile_durability::{CheckpointConfig, CopyOptions, DurabilityError};
 use ensile_sim::SimDisk;
 
 use super::BACKUP;
 use crate::archives::rig::{PLACE, close, disk_with_archive, open, write};
 use crate::backups::{of, run};
 use crate::checkpoints::store::{cycling, pictures, settings};
+use crate::copies::{backup, restore_to_epoch};
 
 /// A life with a checkpoint; `is_closed`, or its process dies. D, once it is closed.
 fn live(disk: &SimDisk, settings: &CheckpointConfig, keys: std::ops::Range<u64>, is_closed: bool) -> Epoch {
