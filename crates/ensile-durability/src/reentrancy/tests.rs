@@ -1,9 +1,6 @@
 //! Closes that would wait for themselves by way of others.
 
-use super::{
-    CallBack, CallBackScope, LogAddress, OutermostUserCode, UserCode, is_awaited, is_in, permit_wait,
-};
-use crate::error::DurabilityError;
+use super::*;
 
 /// Three logs of one test. The process has one list of all waits, and tests run at the same time.
 fn logs(test: usize) -> [LogAddress; 3] {

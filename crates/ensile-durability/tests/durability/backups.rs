@@ -14,22 +14,8 @@ mod to_epoch;
 mod two_tids;
 mod unfinished;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::Epoch;
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::examination::{Examination, examine};
-use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyPhase, CopyReport, CopyRun, CopySource, CopyStep, DurabilityError,
-    Recovery, backup, restore,
-};
-use ensile_sim::SimDisk;
-
 use crate::checkpoints::ended::{check_listed, examined_at_rest};
-use crate::checkpoints::store::{Changes, Framing, KEYS, Life, Store, pictures, present};
-use crate::rig::{Worker, config};
+use crate::prelude::*;
 
 /// A database with pictures in `data`, whose rows take some bytes each.
 fn filled(disk: &SimDisk, settings: CheckpointConfig) -> (Life, Worker) {

@@ -1,16 +1,8 @@
 //! L5: what was durable and cannot be read is an error that names file and offset, never dropped in silence.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use ensile_disk::{DiskLock, RealDisk};
 
-use ensile_base::checksum::crc32c;
-use ensile_base::clock::Clock;
-use ensile_disk::{Disk, DiskLock, RealDisk};
-use ensile_durability::examination::{Damage, Examination};
-use ensile_durability::{DurabilityError, Entry, Recoverable, Refused, examination};
-use ensile_sim::{SimDisk, Survival};
-
-use crate::rig::{Map, OPENING_BYTES, Rig, config};
+use crate::prelude::*;
 
 /// Two logs, three durable epochs in each, on a disk that has lost power since.
 pub(crate) fn disk_with_entries(closed: bool) -> SimDisk {

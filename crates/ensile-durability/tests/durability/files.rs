@@ -1,16 +1,10 @@
 //! Folders, files and their removal: where the logs are, when a new file is begun, what is removed.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-use ensile_base::Epoch;
-use ensile_base::clock::Clock;
-use ensile_disk::{Disk, RealDisk};
-use ensile_durability::{DurabilityError, LogConfig, LoggerStep, Removed};
-use ensile_sim::SimDisk;
+use ensile_disk::RealDisk;
 
-use crate::rig::{Folder, MARK_BYTES, OPENING_BYTES, Rig, Worker, config};
+use crate::prelude::*;
 
 fn open(disk: &SimDisk, config: LogConfig) -> Result<Rig, DurabilityError> {
     Rig::open(Arc::new(disk.clone()), config, Clock::manual())

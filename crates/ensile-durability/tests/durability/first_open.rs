@@ -1,14 +1,9 @@
 //! The first open of a database, cut off at each of its calls (I2), and folders that are not this database's (I1), on a
 //! simulated disk.
 
-use std::sync::Arc;
+use ensile_sim::Fault;
 
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, LogConfig, Opening, adopt};
-use ensile_sim::{Fault, SimDisk, Survival};
-
-use crate::rig::{Rig, config};
+use crate::prelude::*;
 
 fn linked() -> LogConfig {
     LogConfig { folders: vec!["/a".into(), "/b".into()], checkpointers: 1, ..config(2) }

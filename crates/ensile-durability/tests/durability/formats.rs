@@ -2,18 +2,11 @@
 //! verify, changes and repair alike; nothing is cut or removed for it.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use ensile_base::checksum::crc32c_append;
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::examination::{Remedy, examine, repair, visit_log};
-use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
-use ensile_sim::SimDisk;
 
-use crate::checkpoints::store::{Life, Store, settings};
 use crate::damage::disk_with_entries;
-use crate::rig::{Map, OPENING_BYTES, Rig, config};
+use crate::prelude::*;
 
 const LOG: &str = "log0/log-1-0";
 const HEADER_BYTES: usize = 80;

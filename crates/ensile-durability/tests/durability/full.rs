@@ -1,18 +1,12 @@
 //! A full disk: what is to be written is held, nothing is acknowledged meanwhile, and it goes on without a restart.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use ensile_base::clock::Clock;
 use ensile_base::limits::{LOG_BUFFER_BYTES, RESERVE_BYTES};
-use ensile_base::random::Random;
-use ensile_disk::Operation;
-use ensile_durability::{DurabilityError, Health, LogConfig, LoggerStep};
-use ensile_sim::{Call, Fault, SimDisk};
+use ensile_sim::{Call, Fault};
 
-use crate::rig::{Rig, ask, config, is_durable};
+use crate::prelude::*;
 
 /// No call that needs space succeeds, from now on.
 fn fill_up(disk: &SimDisk) {

@@ -1,16 +1,9 @@
 //! Opening on a full disk: it opens, or it can be read; nothing that was durable is lost, and nothing else is called
 //! durable.
 
-use std::sync::Arc;
+use ensile_sim::{Call, Fault};
 
-use ensile_base::Epoch;
-use ensile_base::clock::Clock;
-use ensile_base::random::Random;
-use ensile_disk::Operation;
-use ensile_durability::{DurabilityError, Finished, Recovery};
-use ensile_sim::{Call, Fault, SimDisk, Survival};
-
-use crate::rig::{Map, Rig, Rows, config};
+use crate::prelude::*;
 
 /// What an open came to.
 struct Opened {

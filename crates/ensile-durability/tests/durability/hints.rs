@@ -1,14 +1,6 @@
 //! Whose a hint is (I1): one of another database is neither believed nor written over.
 
-use std::sync::Arc;
-
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::examination::{Remedy, examine, repair};
-use ensile_durability::{DurabilityError, adopt};
-use ensile_sim::SimDisk;
-
-use crate::rig::{Map, Rig, config};
+use crate::prelude::*;
 
 fn on(disk: &SimDisk) -> Arc<dyn Disk> {
     Arc::new(disk.mounted())

@@ -1,16 +1,9 @@
 //! Readers' leases (I3): a process that reads a running database's files keeps them from being removed, and not for
 //! ever.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use ensile_base::limits::LEASE_SECONDS_MAX;
-use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, Lease, LogStats, lease};
-use ensile_sim::SimDisk;
 
-use crate::checkpoints::store::{Life, settings};
-use crate::rig::Worker;
+use crate::prelude::*;
 
 /// A database with a few log files and a checkpoint, and a worker of it.
 fn checkpointed(disk: &SimDisk) -> (Life, Worker) {

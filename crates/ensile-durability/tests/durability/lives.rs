@@ -1,17 +1,8 @@
 //! Many short lives: few files, opens that do not grow, and merged generations that say what their sources said.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use ensile_base::Tid;
-use ensile_base::clock::Clock;
 use ensile_base::limits::UNMERGED_GENERATIONS_MAX;
-use ensile_disk::Disk;
-use ensile_durability::LogConfig;
-use ensile_durability::examination::{examine, repair, visit_log};
-use ensile_sim::{SimDisk, Survival};
 
-use crate::rig::{Map, Rig, Rows, config};
+use crate::prelude::*;
 
 /// Lives that are enough for a merge at the next open.
 const LIVES: u64 = UNMERGED_GENERATIONS_MAX as u64 + 1;

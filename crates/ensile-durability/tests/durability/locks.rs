@@ -1,18 +1,9 @@
 //! Which lock keeps whom out (I3), where folders can be locked, where some cannot and where none can; and that nothing
 //! is written into a folder before it has proved to be this database's (I1).
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
-use ensile_base::checksum::crc32c;
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::examination::{RepairOptions, examine, repair, repair_with};
-use ensile_durability::{DurabilityError, LogConfig, Naming, Opening, adopt, application_name};
-use ensile_sim::SimDisk;
-
-use crate::rig::{Map, Rig, config};
+use crate::prelude::*;
 
 /// Two logs in folders that are linked, and no other folder.
 fn linked() -> LogConfig {

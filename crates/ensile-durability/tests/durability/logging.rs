@@ -1,18 +1,11 @@
 //! What becomes durable when: L1, L2, L3, one behaviour a test.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
-use ensile_base::Tid;
-use ensile_base::clock::Clock;
 use ensile_base::limits::{LOG_BUFFER_BYTES, TRANSACTION_BYTES_MAX};
-use ensile_disk::Operation;
-use ensile_durability::{DurabilityError, Health, LogConfig, LoggerStep};
-use ensile_sim::SimDisk;
 
-use crate::rig::{Rig, Worker, config, is_durable};
+use crate::prelude::*;
 
 #[test]
 fn a_commit_is_durable_once_its_epoch_is_closed_written_and_synced() {

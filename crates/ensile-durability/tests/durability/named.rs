@@ -3,21 +3,7 @@
 //!
 //! What is shipped keeps it too: see `shipping`.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::examination::{examine, repair};
-use ensile_durability::{
-    ApplicationName, CopyOptions, CopyRun, CopyStep, DurabilityError, Entry, EntryKind, LogConfig, Naming,
-    Recoverable, Refused, adopt, application_name, backup, recover, rename_application, restore,
-};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Framing, Life, pictures, settings};
-use crate::rig::{Map, Rig, config};
+use crate::prelude::*;
 
 const OWN: &str = "prices, partition 0 of 4";
 const OTHER: &str = "prices, partition 1 of 4";

@@ -1,14 +1,8 @@
 //! The next file of a log: made of zeros before it is needed, taken up by one synced mark, worth nothing before that.
 
-use std::sync::Arc;
-use std::time::Duration;
+use ensile_sim::Fault;
 
-use ensile_base::clock::Clock;
-use ensile_disk::{Disk, Operation};
-use ensile_durability::{Health, LogConfig, LogStats, LoggerStep};
-use ensile_sim::{Fault, SimDisk, Survival};
-
-use crate::rig::{Rig, Worker, config};
+use crate::prelude::*;
 
 /// Commits rows of a kilobyte until this is true, an epoch each; `prepare` lets the logger make what it wants after
 /// each.

@@ -1,16 +1,10 @@
 //! One failed write or sync stops the log for good.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Wake, Waker};
 
-use ensile_base::Tid;
-use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, Health, Log, LoggerStep, examination};
-use ensile_sim::SimDisk;
-
-use crate::rig::{Map, Rig, ask, is_durable};
+use crate::prelude::*;
 
 /// How long a test waits for what hangs if it is wrong.
 const HANGS_AFTER: std::time::Duration = std::time::Duration::from_secs(600);

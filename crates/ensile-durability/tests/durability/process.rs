@@ -4,22 +4,11 @@
 mod adopting;
 mod backups;
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use ensile_base::checksum::crc32c;
-use ensile_base::clock::Clock;
 use ensile_base::limits::LOG_BUFFER_BYTES;
-use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
-use ensile_durability::examination::{Loss, examine, repair, visit_log};
-use ensile_durability::{
-    AdoptOptions, Adopted, DurabilityError, LogConfig, NotProven, NotProvenReason, adopt_with,
-};
-use ensile_sim::{SimDisk, Survival};
 
-use crate::rig::{KEY_BYTES, Map, Rig, Worker, config};
+use crate::prelude::*;
 
 /// Rows by key: which value, by which commit.
 type Found = BTreeMap<u64, (Tid, Vec<u8>)>;

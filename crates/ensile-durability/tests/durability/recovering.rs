@@ -1,16 +1,8 @@
 //! Generations, torn tails, and recovery by several threads: L4, the harmless half of L5, and what has passed (L8).
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Condvar;
 
-use ensile_base::clock::Clock;
-use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
-use ensile_durability::examination::repair;
-use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Recovery, Refused};
-use ensile_sim::SimDisk;
-
-use crate::rig::{Map, OPENING_BYTES, Rig, config};
+use crate::prelude::*;
 
 fn reopen(disk: &SimDisk, loggers: usize) -> Result<Rig, DurabilityError> {
     Rig::open(Arc::new(disk.clone()), config(loggers), Clock::manual())

@@ -1,18 +1,9 @@
 //! Power fails at each call of a repair: the folder is damaged as before, and repaired again with the same end, or it
 //! is whole at D'. Nothing that was given up comes back, and no epoch of it is used again (L4).
 
-use std::sync::Arc;
-
-use ensile_base::Epoch;
-use ensile_disk::Disk;
-use ensile_durability::Recoverable;
-use ensile_durability::examination::{Examination, Remedy, Repaired, examine, repair};
-use ensile_sim::{SimDisk, Survival};
-
-use crate::checkpoints::store::{Framing, Life, settings};
 use crate::damage::disk_with_entries;
+use crate::prelude::*;
 use crate::repairing::disk_with_checkpoint;
-use crate::rig::{Map, Rig};
 
 /// How a state is made, and what an open of the folder finds: all rows, and the first epoch.
 #[derive(Clone, Copy)]

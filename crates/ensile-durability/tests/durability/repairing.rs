@@ -2,16 +2,8 @@
 //!
 //! That an examination finds what an open finds is checked wherever `damage` opens.
 
-use std::sync::{Arc, Mutex};
-
-use ensile_disk::Disk;
-use ensile_durability::examination::{Examination, Remedy, Repaired, Role, repair};
-use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Framing, Life, Store, settings};
 use crate::damage::{disk_with_entries, examined};
-use crate::rig::{Map, OPENING_BYTES, Rig};
+use crate::prelude::*;
 
 /// What each of three commits takes in each of the two logs of `disk_with_entries`, its mark included.
 const STEP_BYTES: u64 = 80 + 12 + 8 + 300 + 80;

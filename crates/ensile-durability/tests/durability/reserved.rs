@@ -1,20 +1,13 @@
 //! L6: an epoch that was ever shown, in memory too, is below the first epoch of every later life.
 
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use ensile_base::Epoch;
-use ensile_base::clock::Clock;
 use ensile_base::limits::{EPOCHS_KEPT, EPOCHS_RESERVED_MIN};
-use ensile_disk::Operation;
-use ensile_durability::examination::Remedy;
-use ensile_durability::{DurabilityError, Health, LogConfig};
 use ensile_epoch::Advance;
-use ensile_sim::{Fault, SimDisk, Survival};
+use ensile_sim::Fault;
 
 use crate::damage::examined;
-use crate::rig::{Rig, config};
+use crate::prelude::*;
 
 /// Reserves as little as there is: so an end can be reached.
 fn slow(loggers: usize) -> LogConfig {

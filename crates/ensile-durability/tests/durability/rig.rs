@@ -4,19 +4,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use ensile_base::clock::Clock;
 use ensile_base::limits::STATUS_BITS;
-use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
-use ensile_durability::{
-    Appender, CheckpointStart, DurabilityError, Durable, Entry, Log, LogConfig, OpenStore, Recoverable,
-    Recovered, RecoveryReport, Refused, recover,
-};
 use ensile_epoch::{Advance, CommitHandle, EpochConfig, Epochs};
+
+use crate::prelude::*;
 
 /// Bytes of the block that opens a file, and of a mark.
 pub(crate) const OPENING_BYTES: u64 = 128;

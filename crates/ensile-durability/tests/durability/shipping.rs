@@ -11,19 +11,9 @@ mod resumed;
 mod rig;
 mod stores;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::Epoch;
-use ensile_disk::Disk;
-use ensile_durability::{
-    DurabilityError, EntryKind, EntryType, LogConfig, Naming, ShipStep, StatedType, StatedTypes, TypeRole,
-    WhenFenced, application_name, rename_application,
-};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Life, cycling, pictures, settings};
 use rig::{Machine, SHARED, objects, shipping, taken_over};
+
+use crate::prelude::*;
 
 #[test]
 fn what_is_shipped_is_a_state_that_another_machine_opens() {

@@ -3,18 +3,7 @@
 //! Comparisons are tested beside `files::manifest::types`, collections with types in `ensile-objects`. Shipped types
 //! are in `shipping`.
 
-use std::sync::Arc;
-
-use ensile_disk::Disk;
-use ensile_durability::examination::{examine, repair};
-use ensile_durability::{
-    CopyOptions, CopyRun, CopyStep, DurabilityError, EntryType, LogConfig, StatedType, StatedTypes, TypeRole,
-    adopt, backup, restore,
-};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Framing, Life, pictures, settings};
-use crate::rig::{Map, config};
+use crate::prelude::*;
 
 /// Types of a program whose objects are of this version and name.
 fn of(version: u16, name: &str) -> LogConfig {

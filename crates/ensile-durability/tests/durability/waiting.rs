@@ -3,13 +3,8 @@
 
 use std::pin::Pin;
 use std::task::{Context, Waker};
-use std::time::Duration;
 
-use ensile_base::Tid;
-use ensile_durability::{DurabilityError, Health, LoggerStep};
-use ensile_sim::{SimDisk, Survival};
-
-use crate::rig::Rig;
+use crate::prelude::*;
 
 #[test]
 fn a_lone_blocking_waiter_makes_its_commit_durable_itself() {

@@ -4,17 +4,13 @@
 
 use std::ops::ControlFlow;
 use std::sync::{Barrier, mpsc};
-use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::clock::Clock;
 use ensile_base::limits::TURN_MILLIS_MAX;
-use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
-use ensile_disk::Process;
-use ensile_epoch::{EpochConfig, Epochs};
+use ensile_base::sync::{Arc, AtomicBool};
+use ensile_epoch::EpochConfig;
 
-use super::{Gate, TurnedAway};
-use crate::error::{Error, Result};
+use super::*;
 use crate::{Database, Readable, Table};
 
 /// A gate that panics at its drop if a turn was not given back, or somebody waits for one.

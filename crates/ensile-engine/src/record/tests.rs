@@ -10,7 +10,7 @@ use super::blocks::Blocks;
 use super::pin_scope::Boundary;
 use super::testing::CheckedBlocks;
 use super::tid_word::Word;
-use super::{CopyTarget, HEADER_BYTES, Record, RowSpace, Scratch, Seen};
+use super::*;
 
 fn blocks() -> Blocks {
     Blocks::new(Memory::new(&MemoryConfig::default()).cache())

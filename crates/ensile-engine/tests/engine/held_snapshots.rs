@@ -2,9 +2,7 @@
 //!
 //! Epochs move when the test says so; bytes are those of the database's own statistics.
 
-use ensile_engine::{Readable, Result, Snapshot, Table};
-
-use crate::driven::Driven;
+use crate::prelude::*;
 
 const ROWS: u64 = 500;
 /// Ticks of a second: four snapshot intervals.

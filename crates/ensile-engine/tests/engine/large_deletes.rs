@@ -5,14 +5,7 @@
 //! Neighbours: `held_snapshots` has updates. `before_images` and `logged_writes` delete such rows at random, with a
 //! log.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::clock::Clock;
-use ensile_engine::{Database, Durability, Error, Readable, Result, Snapshot, Table, Tuning};
-use ensile_sim::SimDisk;
-
-use crate::driven::Driven;
+use crate::prelude::*;
 
 /// A row whose record fills a block of [`BLOCK_BYTES`].
 const LENGTH: usize = BLOCK_BYTES as usize - 20;

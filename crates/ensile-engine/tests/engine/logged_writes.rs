@@ -4,15 +4,14 @@
 //!
 //! Neighbours: `before_images` has threads and chains of images; `log_entry` has the encoding itself.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
+use std::collections::BTreeSet;
+
+use ensile_base::limits::{KEY_BYTES_MAX, LOG_BUFFER_BYTES};
+use ensile_engine::folder::Before;
+use ensile_engine::receipt::Tid;
 
 use crate::own_folder::Folder;
-use ensile_base::limits::{KEY_BYTES_MAX, LOG_BUFFER_BYTES};
-use ensile_base::random::Random;
-use ensile_engine::folder::{self, Before};
-use ensile_engine::receipt::Tid;
-use ensile_engine::{Database, Error, Readable, Result, Table, Transaction};
+use crate::prelude::*;
 
 const TABLES: [&str; 3] = ["one", "another", "indexed"];
 

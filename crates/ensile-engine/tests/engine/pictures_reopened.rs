@@ -5,16 +5,7 @@
 //!
 //! Neighbours: `pictures` has pages without files; `checkpoints` has one life at a time.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::clock::Clock;
-use ensile_base::random::Random;
-use ensile_engine::checkpoint::{CheckpointReport, Schedule, Strategy};
-use ensile_engine::receipt::Epoch;
-use ensile_engine::{Database, Durability, Readable, Result, Table, Tuning};
-use ensile_sim::SimDisk;
+use crate::prelude::*;
 
 type Rows = Table<u64, Vec<u8>>;
 /// By table and key.

@@ -2,15 +2,11 @@
 //! the first one is alive.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-use ensile_durability::{DurabilityError, HangingStore};
-use ensile_engine::checkpoint::{Schedule, Strategy};
+use ensile_durability::HangingStore;
 use ensile_engine::folder::{SharedFolder, SharedObjects, SharedStore, ShippingConfig, take_over};
-use ensile_engine::{Database, Error, Readable, Table, Tuning};
 
-use crate::cause;
+use crate::prelude::*;
 
 /// Far longer than it takes.
 const PATIENCE: Duration = Duration::from_secs(300);

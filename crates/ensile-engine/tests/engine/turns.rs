@@ -3,13 +3,9 @@
 //! Each closure here loses by construction: while it runs, before its turn, other threads commit what it has read. So
 //! without turns it runs for ever, however fast the machine is.
 
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 
-use ensile_engine::{Database, Error, Readable, Result, Table};
-
-use crate::driven::Driven;
+use crate::prelude::*;
 
 /// Rows of the scanned table: more than a turn after the first loss asks for.
 const ROWS: u64 = 5_000;

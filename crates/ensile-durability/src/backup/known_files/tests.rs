@@ -2,17 +2,12 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use ensile_base::Epoch;
 use ensile_disk::FolderId;
 
-use super::{KnownFiles, has_gone_on};
+use super::*;
 use crate::files::block::{FORMAT, Salt};
-use crate::files::manifest::Manifest;
-use crate::files::manifest::backup_states::{FilesState, KeptState};
-use crate::files::manifest::generation::Generation;
-use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
+use crate::files::manifest::installed_checkpoint::FuzzyCheckpoint;
 use crate::files::manifest::log_span::LogSpan;
-use crate::files::names::{PartName, SegmentName};
 use crate::identity::Identity;
 use crate::near_duplicates;
 use crate::recoverable::EntryKind;

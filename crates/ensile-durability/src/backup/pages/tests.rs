@@ -2,22 +2,13 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use std::collections::BTreeSet;
-
-use ensile_base::Epoch;
-
-use super::{is_same, may_follow, may_follow_files};
+use super::*;
 use crate::backup::target::TargetPicture;
 use crate::files::block::Salt;
-use crate::files::block::extent::{Extent, ExtentPlace};
-use crate::files::manifest::backup_states::{FilesState, KeptState};
-use crate::files::manifest::installed_checkpoint::{
-    FuzzyCheckpoint, InstalledCheckpoint, ListedPageFile, PartFiles, PictureCheckpoint,
-};
+use crate::files::manifest::backup_states::FilesState;
+use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, ListedPageFile, PartFiles};
 use crate::files::names::PageFileName;
-use crate::files::picture::directory::DirectoryPart;
 use crate::files::picture::location::PageBound;
-use crate::files::picture::page::PagePlace;
 use crate::identity::Identity;
 use crate::near_duplicates;
 

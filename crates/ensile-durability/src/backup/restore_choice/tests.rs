@@ -1,10 +1,6 @@
 //! What is chosen for an epoch, and what is said where none can be had (A2, A5).
 
-use ensile_base::Epoch;
-
-use super::{
-    ChosenState, EpochNotHad, ForwardReach, RestoreWay, StateReach, choose, format_reason, reachable,
-};
+use super::*;
 
 fn state(epoch: u64, own: &[(u64, u64)], forward: Option<u64>) -> StateReach {
     let own = own.iter().map(|(first, last)| (Epoch::new(*first), Epoch::new(*last))).collect();

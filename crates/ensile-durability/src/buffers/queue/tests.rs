@@ -5,12 +5,11 @@
 
 use std::cell::Cell;
 
-use super::{Buffer, BufferQueue, FREE_BUFFERS_MAX, MappedFiles};
-use crate::buffers::mapped_entries::MappedEntries;
-use crate::counter::Counter;
-use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::{Epoch, Tid};
-use ensile_disk::{DiskError, Operation};
+use ensile_disk::Operation;
+
+use super::*;
+use crate::buffers::mapped_entries::MappedEntries;
 
 const LARGE: usize = 2 * LOG_BUFFER_BYTES;
 

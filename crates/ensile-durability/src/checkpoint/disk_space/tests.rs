@@ -4,11 +4,9 @@
 
 use std::path::Path;
 
-use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 
-use super::{DiskSpace, FREE_BYTES_MIN, LOG_SHARE};
-use crate::files::names::checkpoint_folder;
+use super::*;
 
 const FREE: u64 = 1 << 20;
 

@@ -1,8 +1,7 @@
 //! Ranges are about equal, and tile; slices of ranges have each key once.
 
-use super::{RangeCut, clip, deal, ranges_of};
+use super::*;
 use crate::checkpoint::walk::Slice;
-use crate::range::RangeStart;
 
 fn key(number: u64) -> Box<[u8]> {
     number.to_be_bytes().into()

@@ -1,7 +1,6 @@
 //! The formula, with the parameters of the paper, and what is refused.
 
-use super::{AdaptiveThreshold, ThresholdMeasure};
-use std::time::Duration;
+use super::*;
 
 const M: u64 = 1_000_000;
 

@@ -1,6 +1,6 @@
 //! The average and the capacity, by windows of numbers.
 
-use super::{AdaptiveThreshold, LoadAverage, LoadCounts};
+use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -1,7 +1,6 @@
 //! Writers keep to the limit, without a burst after a pause.
 
-use super::{CheckpointPace, WritePace};
-use std::time::Duration;
+use super::*;
 
 #[test]
 fn without_a_limit_nobody_waits() {

@@ -1,9 +1,7 @@
 //! Costs that are learned, and whole lives as traces: how long a recovery would really take at each moment, and how
 //! many checkpoints were begun, beside the fewest that would do.
 
-use std::time::Duration;
-
-use super::{DataAmount, LogWork, MeasuredRecovery, RecoveryCosts, RecoveryForecast, RecoveryOutlook, dot};
+use super::*;
 use crate::control::trigger::{CheckpointReason, CheckpointVerdict, Policy, Situation, Trigger};
 
 const SECOND: u64 = 1_000_000_000;

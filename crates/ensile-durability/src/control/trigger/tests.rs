@@ -1,9 +1,8 @@
 //! When a checkpoint begins: by time, by bytes of log, by demand, and after failures.
 
-use super::{CheckpointReason, CheckpointVerdict, Policy, Situation, Trigger};
+use super::*;
 use crate::control::adaptive::{AdaptiveThreshold, ThresholdMeasure, ThresholdReading};
 use crate::control::recovery_time::RecoveryForecast;
-use std::time::Duration;
 
 /// Why a checkpoint begins, if one does.
 fn decide(trigger: &Trigger, now: &Situation) -> Option<CheckpointReason> {

@@ -2,16 +2,11 @@
 //!
 //! Neighbours: the tests of [`super`]; lives with an archive are in `tests/durability/archives`.
 
-use super::ArchiveList;
-use crate::DurabilityError;
-use crate::files::block::{FORMAT, Salt};
-use crate::files::manifest::generation::Generation;
-use crate::files::names::ARCHIVE;
-use crate::identity::Identity;
-use crate::recoverable::EntryKind;
-use ensile_base::Epoch;
-use ensile_disk::Disk;
 use ensile_sim::SimDisk;
+
+use super::*;
+use crate::files::block::Salt;
+use crate::recoverable::EntryKind;
 
 fn identity() -> Identity {
     Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")

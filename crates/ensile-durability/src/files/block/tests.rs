@@ -1,15 +1,15 @@
 //! The grammar: round trips, refusals, and the bytes that `docs/internals/formats/log.md` shows.
 
+use ensile_base::Tid;
+
 use super::entries::FramedEntries;
 use super::origin::{OPENING_BYTES, Opened, Origin, PartPlace};
 use super::scan::ChainPlace;
-use super::{BlockKind, HEADER_BYTES, Header, NotABlock, Salt};
+use super::*;
 use crate::buffers::Buffer;
 use crate::identity::Identity;
 use crate::near_duplicates;
 use crate::recoverable::EntryKind;
-use ensile_base::checksum::crc32c;
-use ensile_base::{Epoch, Tid};
 
 const SALT: Salt = Salt(0x1a2b_3c4d);
 

@@ -1,8 +1,8 @@
 //! The hint's text, and what a damaged hint says.
 
-use super::{Hint, HintWriter, Identity};
-use ensile_base::Epoch;
 use ensile_sim::SimDisk;
+
+use super::*;
 
 fn hint(closed: Vec<u64>, ended: Option<u64>) -> Hint {
     let database = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");

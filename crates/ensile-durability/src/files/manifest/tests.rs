@@ -2,8 +2,14 @@
 
 mod backups;
 
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_disk::{BootId, Disk, FolderId};
+use ensile_sim::SimDisk;
+
 use super::text_form::Unusable;
-use super::{Making, Manifest, ManifestKeeper, NotReplaced};
+use super::*;
 use crate::entry_type::{EntryType, TypeRole};
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::block::{FORMAT, Salt};
@@ -20,10 +26,6 @@ use crate::files::names::{MANIFEST, PageFileName};
 use crate::identity::Identity;
 use crate::range::RangeStart;
 use crate::recoverable::EntryKind;
-use ensile_base::Epoch;
-use ensile_disk::{BootId, Disk, FolderId};
-use ensile_sim::SimDisk;
-use std::sync::Arc;
 
 fn identity() -> Identity {
     Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")

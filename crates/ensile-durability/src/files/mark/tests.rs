@@ -1,9 +1,8 @@
 //! The mark's text, its damages, and a crash while it is written.
 
-use super::Mark;
-use crate::identity::Identity;
-use ensile_disk::{Disk, FolderId};
 use ensile_sim::{SimDisk, Survival};
+
+use super::*;
 
 fn mark() -> Mark {
     let database = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");

@@ -2,10 +2,7 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use super::{
-    BufferListName, BufferName, PageFileName, PartName, SegmentFile, SegmentName, checkpoint_folder,
-};
-use ensile_base::Epoch;
+use super::*;
 
 #[test]
 fn page_files_are_spelled_one_way() {

@@ -2,11 +2,10 @@
 
 use ensile_sim::SimDisk;
 
-use super::{Identity, MeasuredRecovery, RecoveryCosts, learn, parse, text_of};
+use super::*;
 use crate::control::recovery_time::LogWork;
 use crate::files::names::RATES;
 use crate::files::text::with_checksum;
-use ensile_disk::Disk;
 
 fn database() -> Identity {
     Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")

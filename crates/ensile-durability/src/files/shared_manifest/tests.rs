@@ -2,18 +2,14 @@
 //!
 //! Neighbours: the tests of [`super`]; lives that ship are in `tests/durability/shipping`.
 
-use super::{SharedFile, SharedLog, SharedManifest, UnusableShared, file_of, manifest_name, manifest_number};
-use crate::entry_type::{EntryType, TypeRole};
-use crate::files::block::{FORMAT, Salt};
+use super::*;
+use crate::entry_type::TypeRole;
 use crate::files::manifest::application::application_name;
-use crate::files::manifest::backup_states::FilesState;
 use crate::files::manifest::generation::Generation;
 use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
 use crate::files::manifest::log_span::LogSpan;
 use crate::files::names::{PartName, SegmentFile, SegmentName};
-use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use ensile_base::Epoch;
 
 fn identity(text: &str) -> Identity {
     Identity::parse(text).expect("one")

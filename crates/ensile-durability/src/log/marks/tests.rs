@@ -1,7 +1,6 @@
 //! Which epochs need a mark, and how far each frontier may go.
 
-use super::{Frontier, MarkTable};
-use ensile_base::Epoch;
+use super::*;
 
 const fn e(number: u64) -> Epoch {
     Epoch::new(number)

@@ -1,10 +1,8 @@
 //! Waiters are woken by their epoch, by the poison, or by their own deadline.
 
-use super::{Frontier, Fullness, LogEnd, Waiters};
-use crate::DurabilityError;
-use ensile_base::Epoch;
 use std::sync::Arc;
-use std::task::{Wake, Waker};
+
+use super::*;
 
 type Answer = Option<Result<(), DurabilityError>>;
 

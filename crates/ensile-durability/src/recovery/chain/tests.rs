@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{Chain, check_origin, is_opened_next};
-use crate::DurabilityError;
+use ensile_base::Tid;
+use ensile_base::random::Random;
+use ensile_disk::FolderId;
+use ensile_sim::SimDisk;
+
+use super::*;
 use crate::buffers::Buffer;
-use crate::files::block::origin::{OPENING_BYTES, Origin, PartPlace};
+use crate::files::block::origin::PartPlace;
 use crate::files::block::{BlockKind, FORMAT, HEADER_BYTES, Header, Salt};
-use crate::files::log::file_chain::{FileChain, FileOpening};
 use crate::files::log::next_file::NextFile;
 use crate::files::manifest::Manifest;
-use crate::files::manifest::generation::Generation;
-use crate::files::names::{SegmentFile, SegmentName};
 use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::log::segments::Segments;
@@ -19,10 +20,6 @@ use crate::near_duplicates;
 use crate::recoverable::EntryKind;
 use crate::recovery::cleanup::free_covered;
 use crate::recovery::log_files;
-use ensile_base::random::Random;
-use ensile_base::{Epoch, Tid};
-use ensile_disk::{Disk, FolderId};
-use ensile_sim::SimDisk;
 
 const NAME: SegmentName = SegmentName { generation: 3, logger: 1, number: 0 };
 /// A data block with one entry of 20 bytes, and the mark behind it.

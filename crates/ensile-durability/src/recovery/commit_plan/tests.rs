@@ -4,15 +4,12 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use ensile_disk::{DiskError, Operation};
-
 use super::EndingAction::{
     Clear, FreeUnneeded, GiveUpReserve, HoldLeases, MakeHint, MakeLogs, MakeReserve, Merge, RemoveLogs,
     RemoveUnlisted, ReplaceManifest, RewriteTail, TrimLogs,
 };
 use super::EndingOutcome::{Done, Failed, NothingKept, Unknown};
-use super::{AtOnce, Ending, EndingAction, EndingOutcome, EndingStage, EndingStep, Relief, Written};
-use crate::DurabilityError;
+use super::*;
 
 /// The actions of an ending that finds space for everything.
 const STRAIGHT: [EndingAction; 9] = [

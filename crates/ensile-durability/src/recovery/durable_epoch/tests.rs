@@ -1,21 +1,17 @@
 //! The table of the module's header, cell by cell. (A missing log is found before: see `tests/durability/damage.rs`.)
 
-use super::{Verdict, check_checkpoint_durable};
+use ensile_base::random::Random;
+
+use super::*;
+use crate::EntryKind;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::block::origin::Origin;
 use crate::files::block::{FORMAT, Salt};
-use crate::files::hint::Hint;
 use crate::files::log::file_chain::Tail;
-use crate::files::manifest::generation::Generation;
-use crate::files::manifest::installed_checkpoint::{
-    CheckpointShare, InstalledCheckpoint, ListedPageFile, PictureCheckpoint,
-};
+use crate::files::manifest::installed_checkpoint::{ListedPageFile, PictureCheckpoint};
 use crate::files::names::{PageFileName, SegmentFile, SegmentName};
 use crate::identity::Identity;
 use crate::recovery::chain::{BLOCK_SHOWS_IT, Chain, ChainEnd, Link, Lost};
-use crate::{DurabilityError, EntryKind};
-use ensile_base::Epoch;
-use ensile_base::random::Random;
 
 /// The verdict, or the first of what is damaged.
 fn decide(

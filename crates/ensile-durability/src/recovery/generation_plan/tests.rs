@@ -1,18 +1,10 @@
 //! A test for each decision over the next life.
 
-use std::time::Duration;
-
-use ensile_base::Epoch;
-use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
 use ensile_disk::FolderId;
 
-use super::{Decided, DecidedGeneration, Plan, SMALL_BYTES, choose};
-use crate::files::block::{FORMAT, Salt};
-use crate::files::manifest::generation::Generation;
+use super::*;
 use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
-use crate::files::manifest::{Making, Manifest};
 use crate::identity::Identity;
-use crate::recoverable::EntryKind;
 
 const INTERVAL: Duration = Duration::from_millis(40);
 

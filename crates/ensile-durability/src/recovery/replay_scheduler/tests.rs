@@ -1,8 +1,6 @@
 //! Every file and piece is taken once and asked for before its turn, and what has passed has passed.
 
-use ensile_base::Epoch;
-
-use super::{AHEAD, REPLAY_WAITING_BYTES_MAX, Turn, Turns};
+use super::*;
 
 /// Of values, a piece for each of these epochs.
 fn of_pieces(oldest: impl IntoIterator<Item = u64>) -> Turns {

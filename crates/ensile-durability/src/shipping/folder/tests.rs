@@ -2,12 +2,10 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use std::sync::Arc;
-
 use ensile_sim::SimDisk;
 
 use super::super::shared_store::{Creation, SharedStore};
-use super::SharedFolder;
+use super::*;
 
 fn on(disk: &SimDisk) -> SharedFolder {
     SharedFolder::new(Arc::new(disk.clone()))

@@ -2,8 +2,6 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use std::collections::BTreeMap;
-
 use super::*;
 use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, PartFiles};
 use crate::near_duplicates;

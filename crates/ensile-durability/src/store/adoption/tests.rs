@@ -2,12 +2,7 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use ensile_disk::FolderId;
-
-use super::is_known;
-use crate::files::manifest::Manifest;
-use crate::files::mark::Mark;
-use crate::identity::Identity;
+use super::*;
 use crate::near_duplicates;
 
 #[test]

@@ -2,18 +2,14 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use std::time::Duration;
-
 use ensile_base::Epoch;
-use ensile_base::limits::LEASE_SECONDS_MAX;
-use ensile_disk::{Disk, FolderId};
+use ensile_disk::FolderId;
 use ensile_sim::SimDisk;
 
-use super::{Clearance, Leases, is_settled, open_all, without_end};
+use super::*;
 use crate::files::block::{FORMAT, Salt};
+use crate::files::manifest::Making;
 use crate::files::manifest::generation::Generation;
-use crate::files::manifest::{Making, Manifest};
-use crate::files::names::LEASES;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
 

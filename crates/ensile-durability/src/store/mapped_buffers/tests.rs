@@ -2,19 +2,11 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use ensile_base::clock::unix_seconds;
-use ensile_disk::{BootId, Disk};
 use ensile_sim::SimDisk;
 
 use super::list::{BufferList, Listed};
-use super::{BufferFiles, BufferOwner, FRONT_BYTES, MappedHeader, MappedKind, check};
-use crate::DurabilityError;
-use crate::buffers::MappedFiles;
-use crate::files::block::Salt;
-use crate::identity::Identity;
+use super::*;
 use crate::near_duplicates;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/internals/formats/buffer.md");

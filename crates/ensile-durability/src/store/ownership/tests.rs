@@ -2,7 +2,6 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use ensile_disk::{Disk, FolderId};
 use ensile_sim::SimDisk;
 
 use super::*;

@@ -1,8 +1,6 @@
 //! Epochs are reserved in time, and a failed renewal is tried again.
 
-use super::{EPOCHS_KEPT, EPOCHS_RESERVED_MIN, ReservedEpochs, SECOND_NANOS, end_for_open};
-use ensile_base::Epoch;
-use std::time::Duration;
+use super::*;
 
 const INTERVAL: Duration = Duration::from_millis(40);
 /// Of a day, at 25 a second.

@@ -2,13 +2,8 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use ensile_base::Epoch;
-
-use super::ShippingHold;
-use crate::files::names::{SegmentFile, SegmentName};
+use super::*;
+use crate::files::names::SegmentName;
 use crate::store::closed_files::ClosedFile;
 
 const LIMIT: u64 = 1000;

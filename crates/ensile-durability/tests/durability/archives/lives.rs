@@ -1,16 +1,9 @@
 //! Lives with an archive: what it has, what stops it and what does not, whose it is, and what is missing.
 
-use std::time::Duration;
+use ensile_sim::Fault;
 
-use ensile_base::Epoch;
-use ensile_durability::examination::{examine, repair};
-use ensile_durability::{Archiving, DurabilityError, adopt, lease};
-use ensile_sim::{Fault, SimDisk};
-
-use super::rig::{
-    PLACE, archiving, assert_whole, close, disk_with_archive, facts, let_archive, open, span, write,
-};
-use crate::checkpoints::store::{Framing, Life, pictures, settings};
+use super::rig::*;
+use crate::prelude::*;
 
 fn archived(disk: &SimDisk) -> Vec<String> {
     disk.at(PLACE).files().into_iter().filter(|name| name.starts_with("log")).collect()

@@ -1,9 +1,7 @@
 //! Archives begun late, full, and meddled with by hand: no log file goes whose whole copy is not there (A1).
 
-use ensile_durability::Archiving;
-
-use super::rig::{PLACE, archiving, close, disk_with_archive, facts, open, write};
-use crate::checkpoints::store::{Life, settings};
+use super::rig::*;
+use crate::prelude::*;
 
 #[test]
 fn a1_a_merged_file_that_a_late_archive_lists_waits_for_it_in_the_next_life_too() {

@@ -1,12 +1,7 @@
 //! Archives that are put back to an older state, in the same folder: nothing goes on in them, and nothing is lost (A2).
 
-use ensile_durability::Archiving;
-use ensile_sim::SimDisk;
-
-use super::rig::{
-    PLACE, archiving, assert_whole, close, disk_with_archive, facts, let_archive, open, span, write,
-};
-use crate::checkpoints::store::{Life, settings};
+use super::rig::*;
+use crate::prelude::*;
 
 /// All files of the archive.
 type Archived = Vec<(String, Vec<u8>)>;

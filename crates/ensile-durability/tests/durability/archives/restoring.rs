@@ -2,20 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use ensile_base::clock::Clock;
-use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
 use ensile_durability::archive::{ArchiveRestore, RestoredFromArchive, restore_from_archive};
-use ensile_durability::{
-    Archiving, CheckpointConfig, CopyPhase, CopyProgress, DurabilityError, Entry, Recoverable, Refused,
-    Strategy,
-};
-use ensile_sim::SimDisk;
 
-use super::rig::{PLACE, archiving, close, disk_with_archive, let_archive, open};
-use crate::checkpoints::store::{Changes, Framing, Life, change, pictures, present, settings};
+use super::rig::*;
+use crate::prelude::*;
 
 /// What was committed, and which epochs of each life counted.
 #[derive(Clone, Default)]

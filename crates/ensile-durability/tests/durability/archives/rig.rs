@@ -1,15 +1,8 @@
 //! Lives of a database with an archive on a device of its own.
 
-use std::sync::Arc;
-
-use ensile_base::Epoch;
-use ensile_disk::Disk;
 use ensile_durability::archive::{ArchiveFacts, EpochSpan, verify_archive};
-use ensile_durability::{Archiving, CheckpointConfig, DurabilityError, LogConfig};
-use ensile_sim::SimDisk;
 
-use crate::checkpoints::store::{Framing, Life};
-use crate::rig::{Worker, config};
+use crate::prelude::*;
 
 /// Where the archive is, from the machine's top.
 pub(crate) const PLACE: &str = "/archive";

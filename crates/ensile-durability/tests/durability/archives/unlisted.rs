@@ -1,13 +1,8 @@
 //! Log files that a checkpoint or a merge has taken off the manifest's list while the archive was full, and that are
 //! damaged before the next open archives them: nothing of them is lost unsaid (A1).
 
-use ensile_base::Epoch;
-use ensile_durability::Archiving;
-use ensile_sim::SimDisk;
-
-use super::rig::{PLACE, archiving, assert_whole, close, disk_with_archive, facts, let_archive, open, write};
-use crate::checkpoints::store::{Life, settings};
-use crate::rig::{OPENING_BYTES, Worker, damages_all};
+use super::rig::*;
+use crate::prelude::*;
 
 /// Files that are in no listed generation, and what the archive has once they are archived as they were written.
 struct Unlisted {

@@ -1,10 +1,6 @@
 //! Power fails, or the process is killed, at every call of a backup and of a restore.
 
-use ensile_durability::DurabilityError;
-use ensile_sim::{SimDisk, Survival};
-
-use super::{back_up, examined, filled, loaded, manifest, put, restored};
-use crate::checkpoints::store::{Life, pictures};
+use super::*;
 
 /// Is there a database, and not one that is being made?
 fn is_created(disk: &SimDisk, folder: &str) -> bool {

@@ -1,21 +1,8 @@
 //! Backups of databases without a picture: files, log included.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::clock::Clock;
 use ensile_base::limits::{EPOCHS_RESERVED_MIN, LEASE_SECONDS_MAX};
-use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk as _;
-use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyPhase, CopyReport, CopyRun, CopyStep, DurabilityError, LogConfig,
-    backup,
-};
-use ensile_sim::{SimDisk, Survival};
 
-use super::{at_rest, back_up, examined, manifest, of, restored, run};
-use crate::checkpoints::store::{Changes, Framing, Life, pictures, settings};
-use crate::rig::{Rig, Worker, config};
+use super::*;
 
 /// A database with log files and no picture in `data`.
 fn filled(disk: &SimDisk, settings: CheckpointConfig, has_checkpoint: bool) -> (Life, Worker) {

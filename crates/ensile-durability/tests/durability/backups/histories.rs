@@ -1,14 +1,7 @@
 //! A source that was put back to an older copy of itself and has gone on: its history is another one than its backup's,
 //! whatever its numbers and epochs are (N23).
 
-use ensile_base::checksum::crc32c;
-use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyReport, CopySource, CopyStep, DurabilityError, adopt, backup,
-};
-use ensile_sim::SimDisk;
-
-use super::{at_rest, back_up, back_up_picture, examined, manifest, of, restored, run};
-use crate::checkpoints::store::{Changes, Framing, Life, cycling, pictures, settings};
+use super::*;
 
 fn opened(disk: &SimDisk, folder: &str) -> Changes {
     Life::open(&at_rest(disk).at(folder), 2, settings()).expect("opens").found

@@ -1,14 +1,8 @@
 //! N16: what a copier still reads stays, up to the limit, and one whose lease was overrun goes on from the newest root.
 
-use std::time::Duration;
-
 use ensile_base::limits::LEASE_SECONDS_MAX;
-use ensile_durability::{CopyOptions, CopyReport, CopyRun, CopyStep, DurabilityError, backup};
-use ensile_sim::SimDisk;
 
-use super::{back_up, examined, filled, loaded, manifest, of, put};
-use crate::checkpoints::store::{Framing, KEYS, Life, pictures};
-use crate::rig::Worker;
+use super::*;
 
 /// Every row changes, and a picture of that is installed; the database looks at leases once more.
 fn change_all(life: &Life, worker: &mut Worker, bytes: usize) {

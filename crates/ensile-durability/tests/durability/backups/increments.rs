@@ -5,19 +5,8 @@ mod changed_strategy;
 mod crashes;
 mod damaged;
 
-use std::collections::BTreeMap;
-
-use ensile_base::Epoch;
-use ensile_durability::examination::BackupFacts;
-use ensile_durability::{
-    Archiving, CheckpointConfig, CopyOptions, CopyReport, CopyStep, DurabilityError, adopt, backup,
-};
-use ensile_sim::SimDisk;
-
-use super::{at_rest, back_up, examined, manifest, of, restored, run};
+use super::*;
 use crate::archives::rig::{disk_with_archive, open as open_with_archive};
-use crate::checkpoints::store::{Changes, Framing, KEYS, Life, cycling, settings};
-use crate::rig::Worker;
 
 /// A database with a checkpoint, and a log behind it.
 fn filled(disk: &SimDisk, settings: CheckpointConfig) -> (Life, Worker) {

@@ -1,13 +1,6 @@
 //! Backups of a picture and the log behind it: each has all that was durable when the copy began (N21).
 
-use ensile_base::Epoch;
-use ensile_durability::examination::BackupFacts;
-use ensile_durability::{CopyOptions, restorable_epochs, restore_to_epoch};
-use ensile_sim::SimDisk;
-
-use super::{at_rest, back_up, back_up_picture, examined, filled, manifest, of, put, restored, run};
-use crate::checkpoints::store::{Changes, KEYS, Life, pictures};
-use crate::rig::Worker;
+use super::*;
 
 fn opened(disk: &SimDisk, folder: &str) -> Changes {
     Life::open(&at_rest(disk).at(folder), 2, pictures()).expect("opens").found

@@ -1,15 +1,7 @@
 //! What a backup and a restore refuse, and what a damaged file or a full disk comes to: the target has what it had.
 
-use ensile_base::Epoch;
-use ensile_durability::examination::{BackupFacts, Remedy};
-use ensile_durability::{CopyOptions, CopyReport, CopySource, DurabilityError, adopt, backup, lease};
-use ensile_sim::SimDisk;
-
 use super::histories::without_line;
-use super::{
-    back_up, back_up_picture, examined, filled, loaded, manifest, of, page_file_bytes, put, restored, run,
-};
-use crate::checkpoints::store::{KEYS, Life, pictures};
+use super::*;
 
 /// A database with a picture, and a backup of it.
 fn backed_up(disk: &SimDisk) -> (Life, crate::rig::Worker) {

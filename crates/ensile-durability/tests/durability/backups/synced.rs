@@ -1,16 +1,7 @@
 //! What a process that died before its sync has left in the system's cache: a backup has it only once the source's
 //! medium has it (N22).
 
-use std::sync::Arc;
-
-use ensile_base::clock::Clock;
-use ensile_disk::Operation;
-use ensile_durability::{CheckpointConfig, CopyOptions, LogConfig, backup};
-use ensile_sim::{SimDisk, Survival};
-
-use super::{at_rest, back_up, examined, manifest, of, run};
-use crate::checkpoints::store::{Changes, Life, cycling, pictures, settings};
-use crate::rig::{Rig, config};
+use super::*;
 
 fn opened(disk: &SimDisk, folder: &str) -> Changes {
     Life::open(&at_rest(disk).at(folder), 2, settings()).expect("opens").found

@@ -5,23 +5,11 @@ mod files;
 mod histories;
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use ensile_base::Epoch;
-use ensile_base::clock::Clock;
-use ensile_base::random::Random;
-use ensile_disk::Disk;
-use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopySource, CopyStep,
-    DurabilityError, Strategy, restorable_epochs, restore_to_epoch,
-};
-use ensile_sim::SimDisk;
-
-use super::{at_rest, examined, loaded, manifest, of, run};
+use super::*;
 use crate::archives::restoring::{History, lives_with};
 use crate::archives::rig::{PLACE, close, disk_with_archive, let_archive, open};
 use crate::checkpoints::pictures::{checkpoint, commit};
-use crate::checkpoints::store::{Changes, Framing, KEYS, Life, pictures, settings};
 
 const BACKUP: &str = "/backup";
 

@@ -1,11 +1,6 @@
 //! N11: a picture in which a row has two TIDs is damaged to a verification and to a backup, as it is to an open.
 
-use ensile_base::{Epoch, Tid};
-use ensile_durability::{CopyOptions, CopySource, CopyStep, DurabilityError, Entry, Recoverable, Refused};
-use ensile_sim::SimDisk;
-
-use super::{at_rest, back_up, back_up_picture, examined, filled, loaded, manifest, of, put, restored};
-use crate::checkpoints::store::{Life, pictures};
+use super::*;
 
 const SAYS: &str = "with another TID (N11)";
 

@@ -1,22 +1,11 @@
 //! N24: a copy that has not ended is no database to any open. The process is killed, or power is cut, at every call of
 //! a first backup and of restores; the tests of shipping have take-overs.
 
-use std::sync::Arc;
-
-use ensile_base::Epoch;
-use ensile_disk::Disk;
 use ensile_durability::archive::restore_from_archive;
-use ensile_durability::examination::{examine, repair};
-use ensile_durability::{
-    CheckpointConfig, DurabilityError, LogConfig, Opening, adopt, lease, restore, restore_to_epoch,
-};
-use ensile_sim::{SimDisk, Survival};
 
-use super::{at_rest, back_up, filled, manifest, of, restored, run};
+use super::*;
 use crate::archives::restoring::lives_with;
 use crate::archives::rig::{PLACE, disk_with_archive};
-use crate::checkpoints::store::{Changes, Framing, Life, pictures, settings};
-use crate::rig::config;
 
 /// Makes a copy, or goes on with it.
 type Make<'m> = dyn Fn(&SimDisk) -> Result<(), DurabilityError> + 'm;

@@ -1,14 +1,7 @@
 //! What the engine's tests cannot bring about: D cut below e_h, triggers at work, a section's entry that needs a large
 //! block.
 
-use std::time::Duration;
-
-use ensile_disk::Operation;
-use ensile_durability::{CheckpointConfig, CheckpointHandle, CheckpointStep, Health};
-use ensile_sim::SimDisk;
-
-use super::store::{Life, Store, pictures, settings};
-use crate::rig::Worker;
+use crate::prelude::*;
 
 #[test]
 fn k1_a_log_that_ends_below_an_installed_checkpoints_end_is_damage() {

@@ -1,16 +1,7 @@
 //! Checkpoints that go round by ranges (K4, K5): turns, what of the log stays, changes of the strategy, power cut at
 //! any call, damage.
 
-use std::sync::Arc;
-
-use ensile_base::checksum::crc32c;
-use ensile_disk::Disk;
-use ensile_durability::examination::{Role, examine};
-use ensile_durability::{CheckpointConfig, CheckpointReport, CheckpointStep, DurabilityError, Health, adopt};
-use ensile_sim::SimDisk;
-
-use super::store::{KEYS, Life, Store, cycling, pictures, settings};
-use crate::rig::Worker;
+use crate::prelude::*;
 
 const MANIFEST: &str = "MANIFEST";
 

@@ -1,14 +1,6 @@
 //! Damage in a checkpoint with blocks of all sizes: an error with file and offset; damage in the log beside it is cut.
 
-use std::sync::Arc;
-
-use ensile_base::random::Random;
-use ensile_disk::Disk;
-use ensile_durability::DurabilityError;
-use ensile_durability::examination::{Remedy, examine, repair};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Framing, KEYS, Life, Store, settings};
+use crate::prelude::*;
 
 /// Half of the keys get values of one byte again and again, the others noise; most of them short, one larger than a
 /// block usually is.

@@ -2,18 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use ensile_base::Epoch;
-use ensile_durability::{
-    CheckpointBlock, CheckpointConfig, CheckpointStep, DurabilityError, Entry, Health, Recoverable, Recovery,
-    Refused, Slice, Walk,
-};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Life, Store, settings};
-use crate::rig::config;
+use crate::prelude::*;
 
 /// Ends the epoch and steps everything, `times` times.
 fn run(life: &Life, times: usize) {

@@ -2,14 +2,7 @@
 //!
 //! Neighbours: `reopened` has pictures that go on from those of lives before.
 
-use std::sync::Arc;
-
-use ensile_disk::Disk;
-use ensile_durability::{CheckpointConfig, DurabilityError, Health, Recovery, lease};
-use ensile_sim::SimDisk;
-
-use super::store::{Changes, KEYS, Life, Store, pictures, present};
-use crate::rig::{Worker, config, is_durable};
+use crate::prelude::*;
 
 fn one_checkpointer() -> CheckpointConfig {
     CheckpointConfig { checkpointers: 1, ..pictures() }

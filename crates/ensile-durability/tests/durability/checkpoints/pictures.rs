@@ -2,20 +2,11 @@
 //! that fails at any call; a strategy that changes between two opens.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
-use ensile_base::Epoch;
-use ensile_base::random::Random;
-use ensile_durability::{
-    CheckpointBlock, CheckpointConfig, CheckpointReport, CheckpointStep, DisplacedBlock, DurabilityError,
-    Health, PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, Recovery, Slice, TakenPage,
-    Walk, WantedPages,
-};
-use ensile_sim::{Fault, SimDisk};
+use ensile_sim::Fault;
 
 use super::pages::MadePages;
-use super::store::{Changes, KEYS, Life, Store, change, pictures, present, settings};
-use crate::rig::{Worker, config};
+use crate::prelude::*;
 
 /// What was committed.
 pub(crate) type History = Vec<(u64, ensile_base::Tid, Option<Vec<u8>>)>;

@@ -4,17 +4,11 @@
 //! Neighbours: `page_files` has one life after the other by itself; `simulation` has all of it at random.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use ensile_base::random::Random;
-use ensile_disk::Disk;
-use ensile_durability::examination::examine;
-use ensile_durability::{CheckpointConfig, CheckpointReport, LogConfig, Recovery, adopt, lease};
-use ensile_sim::{Fault, SimDisk};
+use ensile_sim::Fault;
 
 use super::pictures::{History, at_end_of, checkpoint, commit};
-use super::store::{Changes, Framing, KEYS, Life, Store, pictures, present, settings};
-use crate::rig::config;
+use crate::prelude::*;
 
 fn on(disk: &SimDisk) -> Arc<dyn Disk> {
     Arc::new(disk.mounted())

@@ -1,12 +1,7 @@
 //! Checkpoints on a full or small disk, and beside long epochs: they take nothing that the log needs, and wait for
 //! nothing that nobody brings.
 
-use std::time::Duration;
-
-use ensile_durability::{CheckpointConfig, DurabilityError, Health};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{KEYS, Life, settings};
+use crate::prelude::*;
 
 const VALUE_BYTES: usize = 4000;
 

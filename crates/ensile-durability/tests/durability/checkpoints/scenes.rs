@@ -2,15 +2,10 @@
 //!
 //! Neighbours: `picture_files` has a manifest that is an older copy; `reopened` one life behind another.
 
-use std::sync::Arc;
-
 use ensile_base::limits::UNMERGED_GENERATIONS_MAX;
-use ensile_disk::Disk;
-use ensile_durability::examination::{Examination, Remedy, examine, repair};
-use ensile_sim::{SimDisk, Survival};
 
 use super::pictures::{History, at_end_of};
-use super::store::{Framing, KEYS, Life, Store, pictures};
+use crate::prelude::*;
 
 fn examined(disk: &SimDisk) -> Examination {
     let on: Arc<dyn Disk> = Arc::new(disk.fork());

@@ -1,20 +1,13 @@
 //! The smallest state that checkpoints are about: keys with values, deletes, a walk in slices, pages, a recovery.
 
-use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
 
-use ensile_base::clock::Clock;
-use ensile_base::{Epoch, Tid};
-use ensile_durability::{
-    CheckpointBlock, CheckpointConfig, CheckpointStep, Checkpoints, DurabilityError, Entry, LoadedPages,
-    LogConfig, Pages, RangeCut, Recoverable, Refused, Slice, Strategy, Walk,
-};
 use ensile_epoch::Epochs;
 
 use super::pages::MadePages;
 use crate::counted::CountedDisk;
-use crate::rig::{Rig, Worker, config};
+use crate::prelude::*;
 
 /// Keys are below this.
 pub(crate) const KEYS: u64 = 64;

@@ -1,9 +1,6 @@
 //! An installed checkpoint is whole, and so is the log up to its e_h; anything else is damage (K1).
 
-use ensile_durability::DurabilityError;
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Life, settings};
+use crate::prelude::*;
 
 /// A disk with an installed checkpoint of twenty keys with this value, which has lost power since.
 fn disk_with_checkpoint(value: &[u8]) -> SimDisk {

@@ -3,14 +3,10 @@
 
 use std::task::{Poll, Waker};
 
-use ensile_base::Epoch;
-use ensile_base::random::Random;
-use ensile_durability::{CheckpointConfig, DurabilityError, Health};
-use ensile_sim::{Fault, SimDisk};
+use ensile_sim::Fault;
 
 use super::pictures::{History, Hurt, at_end_of, checkpoint, checkpoint_and_lose_power, commit};
-use super::store::{Life, pictures, settings};
-use crate::rig::{ask, is_durable};
+use crate::prelude::*;
 
 /// Steps until a result of this epoch has its answer.
 fn answer(life: &Life, epoch: Epoch) -> Result<(), DurabilityError> {

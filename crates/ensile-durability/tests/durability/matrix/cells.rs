@@ -4,16 +4,8 @@
 //! of a log that was not closed, which nothing repeats, unless there is a *witness*. *Above D*: synced in one log,
 //! before the other had its mark. *Void*: above the D of a generation that is closed.
 
-use std::sync::Arc;
-
-use ensile_base::Epoch;
-use ensile_disk::Disk;
-use ensile_durability::examination::examine;
-use ensile_sim::{SimDisk, Survival};
-
 use super::folder::{Folder, History, Verdict, open, void_above};
-use crate::checkpoints::store::{Life, Store};
-use crate::rig::{MARK_BYTES, OPENING_BYTES, Worker};
+use crate::prelude::*;
 
 mod of_checkpoints_and_manifest;
 mod of_logs;

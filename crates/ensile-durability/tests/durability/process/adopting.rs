@@ -1,18 +1,7 @@
 //! Adoptions of what a process-safe life left (B4, B5): they take what an open would take, and lose nothing without
 //! being asked to.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use ensile_disk::Disk;
-use ensile_durability::examination::examine;
-use ensile_durability::{DurabilityError, LogConfig, NotProven, NotProvenReason, adopt};
-use ensile_sim::{SimDisk, Survival};
-
-use super::{
-    buffers, durable_and_returned, flip, found, give_up, left, left_by_two, lists, open, safe, told, try_open,
-};
-use crate::rig::{Map, config};
+use super::*;
 
 /// An adoption refuses to lose what this says, and changes nothing. Where that is agreed to it says the same.
 fn assert_would_lose(disk: &SimDisk, says: &str) -> NotProven {

@@ -1,16 +1,6 @@
 //! Backups of a folder whose process-safe life was killed (B4): they say what it returned and they have not.
 
-use std::sync::Arc;
-
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::{
-    CopyOptions, CopyPhase, CopyReport, CopyRun, CopyStep, NotProvenReason, backup, restore,
-};
-use ensile_sim::SimDisk;
-
-use super::{buffers, durable_and_returned, flip, found, left, open, safe, told};
-use crate::rig::{Map, Rig};
+use super::*;
 
 fn of(machine: &SimDisk, folder: &str) -> Arc<dyn Disk> {
     Arc::new(machine.at(folder).mounted())

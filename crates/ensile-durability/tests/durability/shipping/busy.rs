@@ -1,16 +1,9 @@
 //! A machine that is alive and ships while another one takes over from it: the claim is made all the same, and what it
 //! names is read before the folder is a database.
 
-use std::sync::Arc;
-
-use ensile_base::checksum::crc32c;
-use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, SharedStore, TakeOver, TakeOverReport, TakeOverStep};
-use ensile_sim::SimDisk;
-
-use super::rig::{Machine, Reached, SHARED, Seen, begin, newest_manifest, objects, run, taken_over};
+use super::rig::*;
 use crate::checkpoints::ended::{check_listed, examined_at_rest};
-use crate::checkpoints::store::{Framing, settings};
+use crate::prelude::*;
 
 fn shipped(disk: &SimDisk) -> Machine {
     let mut machine = Machine::open(disk, "a", 1, settings());

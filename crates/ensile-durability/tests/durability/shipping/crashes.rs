@@ -1,14 +1,7 @@
 //! Power fails, or a process is killed, at every call of shipping and of a take-over.
 
-use std::time::Duration;
-
-use ensile_base::Epoch;
-use ensile_disk::Operation;
-use ensile_durability::ShipStep;
-use ensile_sim::{SimDisk, Survival};
-
-use super::rig::{Machine, Seen, States, newest_manifest, state_at, taken_over};
-use crate::checkpoints::store::settings;
+use super::rig::*;
+use crate::prelude::*;
 
 /// A database that ships twice, with a checkpoint in between; each call's moment, and what is to be found.
 fn lived(disk: &SimDisk) -> (Vec<ensile_sim::Moment>, States, u64) {

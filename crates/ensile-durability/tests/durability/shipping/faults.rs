@@ -1,15 +1,7 @@
 //! Faults that reviews have found: each scene as it was told.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use ensile_base::checksum::crc32c;
-use ensile_disk::Disk as _;
-use ensile_durability::{CheckpointConfig, Health, ShipStep, ShippingConfig};
-use ensile_sim::SimDisk;
-
-use super::rig::{Machine, SHARED, newest_manifest, objects, shipping, taken_over};
-use crate::checkpoints::store::settings;
+use super::rig::*;
+use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

@@ -1,20 +1,8 @@
 //! Which machine may install the next manifest: the old one or the one that takes over, in both orders, and two that
 //! take over at once.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_disk::Disk;
-use ensile_durability::examination::examine;
-use ensile_durability::{
-    CopyOptions, CopyStep, DurabilityError, Health, LogConfig, RememberedStore, ShipStep, Shipper, Shipping,
-    ShippingConfig, ShippingOpen, WhenFenced, adopt, backup, restore,
-};
-use ensile_sim::SimDisk;
-
-use super::rig::{Machine, begin, newest_manifest, objects, run, shipping, taken_over};
-use crate::checkpoints::store::{Framing, Life, settings};
-use crate::rig::{Map, config};
+use super::rig::*;
+use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

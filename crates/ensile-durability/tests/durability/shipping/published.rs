@@ -1,16 +1,9 @@
 //! What a manifest may say, and when: across lives, behind the hold, and of a store that shows old listings.
 
-use std::time::Duration;
-
 use ensile_base::limits::EPOCHS_RESERVED_MIN;
-use ensile_durability::{LogConfig, ShipStep, ShippingConfig};
-use ensile_sim::{SimDisk, Survival};
 
-use super::rig::{
-    Machine, Reached, SHARED, newest_manifest, objects, ship_watched, shipping, shipping_log, state_at,
-    taken_over,
-};
-use crate::checkpoints::store::{Life, settings};
+use super::rig::*;
+use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

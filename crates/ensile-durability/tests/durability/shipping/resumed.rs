@@ -1,13 +1,7 @@
 //! Uploads that fail or whose process dies go on, an object at a time; and what they have left goes.
 
-use std::time::Duration;
-
-use ensile_disk::{Disk as _, Operation};
-use ensile_durability::{CheckpointConfig, DurabilityError, ShipStep, Shipper, ShippingConfig};
-use ensile_sim::SimDisk;
-
-use super::rig::{Machine, SHARED, newest_manifest, objects, shipping, taken_over};
-use crate::checkpoints::store::settings;
+use super::rig::*;
+use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

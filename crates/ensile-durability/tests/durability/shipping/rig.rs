@@ -1,21 +1,9 @@
 //! Machines on one simulated disk: each with a folder of its own, and one folder that all of them see.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-
-use ensile_base::Epoch;
-use ensile_disk::Disk;
-use ensile_durability::{
-    CheckpointConfig, Creation, DurabilityError, LogConfig, SharedFolder, SharedObject, SharedStore,
-    SharedStoreError, SharedUpload, ShipStep, Shipper, Shipping, ShippingConfig, ShippingOpen, TakeOver,
-    TakeOverReport, TakeOverStep,
-};
-use ensile_sim::SimDisk;
 
 use crate::checkpoints::ended::{check_listed, examined_at_rest};
-use crate::checkpoints::store::{Changes, Framing, Life, settings};
-use crate::rig::{Worker, config};
+use crate::prelude::*;
 
 /// The folder that all machines see.
 pub(super) const SHARED: &str = "shared";

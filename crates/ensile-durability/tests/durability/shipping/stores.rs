@@ -1,10 +1,7 @@
 //! What is wrong with a shared store is named, and nothing is claimed then.
 
-use ensile_durability::DurabilityError;
-use ensile_sim::SimDisk;
-
-use super::rig::{Machine, SHARED, newest_manifest, objects, taken_over};
-use crate::checkpoints::store::settings;
+use super::rig::*;
+use crate::prelude::*;
 
 fn shipped() -> SimDisk {
     let disk = SimDisk::new();

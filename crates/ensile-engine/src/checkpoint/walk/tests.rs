@@ -1,17 +1,11 @@
 //! Rounds of a walk: what one pin stands for.
 
-use std::ops::Bound;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::sync::Arc;
-use ensile_base::{Epoch, Tid};
-use ensile_durability::{CheckpointBlock, PageContents, Slice, Walk};
-use ensile_index::Range;
 
-use super::{BYTES_PER_PIN, KEYS_PER_PIN, RowTarget, Stopped, copy_rows};
-use crate::record::Scratch;
-use crate::shared_state::SharedState;
+use super::*;
 use crate::tables::logged_tables::LoggedTable;
 use crate::{Database, Result};
 

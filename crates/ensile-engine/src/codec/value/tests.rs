@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{AsValue, Value};
+use super::*;
 use crate::codec::ValueBuffer;
 use crate::codec::format_examples::examples;
 

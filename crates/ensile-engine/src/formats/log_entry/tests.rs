@@ -1,6 +1,6 @@
 //! Entry bodies, with and without before-images.
 
-use super::{Before, CUT, Image, LoggedWrite, UNKNOWN, Writes, bytes, encode, encode_together, image_bytes};
+use super::*;
 
 /// One write of every form, and the bytes that each takes.
 const FORMS: [(LoggedWrite<'static>, usize); 8] = [

@@ -1,8 +1,6 @@
 //! Blocks and lists of one thread.
 
-use ensile_base::{Epoch, Tid};
-
-use super::{PageMarks, PageState, RemovePlace, WorkerList};
+use super::*;
 use crate::record::testing::CheckedBlocks;
 
 fn tid(epoch: u64) -> Tid {

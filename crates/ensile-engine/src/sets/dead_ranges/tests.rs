@@ -1,10 +1,6 @@
 //! Dead ranges: the rest of a scan, ranges that grow, and ranges that end.
 
-use std::ops::Bound;
-
-use ensile_index::{Direction, Range};
-
-use super::{DeadRanges, RANGES_MAX};
+use super::*;
 
 const TABLE: u32 = 3;
 

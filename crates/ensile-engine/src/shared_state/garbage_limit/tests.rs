@@ -1,8 +1,6 @@
 //! Who is ended, for figures that are made up.
 
-use ensile_base::Epoch;
-
-use super::{EndedBefore, GarbageBytes, GarbageLimit, TICKS_MAX};
+use super::*;
 
 fn of_pins(pins: u64) -> GarbageBytes {
     GarbageBytes { pins, snapshots: 0 }

@@ -1,7 +1,11 @@
 //! Pictures of a small state, one after the other, into page files: what stands there is read block by block.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+
+use ensile_base::checksum::crc32c;
+use ensile_base::{Epoch, Tid};
+use ensile_sim::SimDisk;
 
 use super::*;
 use crate::checkpoint::disk_space::DiskSpace;
@@ -16,15 +20,11 @@ use crate::files::block::scan::{At, Scanner};
 use crate::files::checkpoint::block::CheckpointBlock;
 use crate::files::checkpoint::page::PageContents;
 use crate::files::names::checkpoint_folder;
-use crate::files::picture::block_writer::BlockWriter;
 use crate::files::picture::directory::{decode_part, is_part};
 use crate::files::picture::extents::FreeUnits;
 use crate::files::picture::location::BlockName;
 use crate::files::picture::pending_removes::{DisplacedBlock, section_and_body};
-use crate::files::picture::root::{BesidePlace, Root, TailPlace};
-use ensile_base::checksum::crc32c;
-use ensile_base::{Epoch, Tid};
-use ensile_sim::SimDisk;
+use crate::files::picture::root::{BesidePlace, Root};
 
 const CHECKPOINTERS: usize = 2;
 const SECTION: u32 = 3;

@@ -1,28 +1,22 @@
 //! A test for each arrow of the picture, and for what must not be one.
 
-use ensile_base::Epoch;
-use std::sync::Arc;
-
 use super::super::history::TRIED_EVERY;
 use super::super::upkeep::RESERVE_PAUSE_NANOS;
 use super::super::{
     Action, CLOSED, CheckpointStateMachine, Circumstances, CutParts, NotInstalled, OpenFigures, Rules, Terms,
 };
-use crate::checkpoint::config::Strategy;
-use crate::checkpoint::disk_space::DiskSpace;
-use crate::checkpoint::pages::{PictureAttempt, PublishedPages};
+use super::*;
+use crate::checkpoint::pages::PublishedPages;
 use crate::checkpoint::picture::picture_set::ClosedPicture;
-use crate::checkpoint::request::{AttemptOutcome, Ticket};
+use crate::checkpoint::request::AttemptOutcome;
 use crate::checkpoint::walk::Slice;
-use crate::control::recovery_time::{LogWork, RecoveryCosts, RecoveryOutlook};
+use crate::control::recovery_time::{LogWork, RecoveryCosts};
 use crate::control::trigger::Trigger;
-use crate::files::block::Salt;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::checkpoint::writer::PartWritten;
-use crate::files::manifest::installed_checkpoint::{InstalledCheckpoint, ListedPageFile};
+use crate::files::manifest::installed_checkpoint::ListedPageFile;
 use crate::files::names::PageFileName;
 use crate::identity::Identity;
-use crate::{DurabilityError, Health};
 
 const CHECKPOINTERS: usize = 2;
 const SECOND: u64 = 1_000_000_000;

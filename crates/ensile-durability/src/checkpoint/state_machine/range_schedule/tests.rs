@@ -6,18 +6,15 @@ use ensile_base::Epoch;
 
 use super::super::machine::tests::{machine_of, replayed_bytes, rules, salt, seen};
 use super::super::{Action, CheckpointStateMachine, Circumstances, CutParts};
-use super::{Taken, TurnBytes, after_turn, is_cut_anew};
+use super::*;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::request::CheckpointReport;
 use crate::checkpoint::walk::Slice;
 use crate::control::trigger::Trigger;
 use crate::files::checkpoint::writer::PartWritten;
-use crate::files::manifest::installed_checkpoint::{
-    CyclingCheckpoint, FuzzyCheckpoint, InstalledCheckpoint, InstalledRange, PartFiles, RangesCut,
-};
+use crate::files::manifest::installed_checkpoint::PartFiles;
 use crate::identity::Identity;
-use crate::range::RangeStart;
 
 const SECOND: u64 = 1_000_000_000;
 

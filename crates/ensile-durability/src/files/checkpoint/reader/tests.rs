@@ -1,19 +1,17 @@
 //! The grammar of checkpoint files: the bytes of the document, round trips, and every cut and flipped byte of a file.
 
-use super::PartReader;
-use crate::DurabilityError;
-use crate::files::block::origin::{OPENING_BYTES, Origin, PartPlace};
-use crate::files::block::{BlockKind, HEADER_BYTES, Header, Salt};
+use ensile_base::Tid;
+use ensile_base::checksum::crc32c;
+use ensile_sim::SimDisk;
+
+use super::*;
+use crate::files::block::HEADER_BYTES;
+use crate::files::block::origin::Origin;
 use crate::files::checkpoint::block::CheckpointBlock;
 use crate::files::checkpoint::end_block::Totals;
-use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, PartFiles};
-use crate::files::names::{PartName, checkpoint_folder};
+use crate::files::manifest::installed_checkpoint::PartFiles;
+use crate::files::names::checkpoint_folder;
 use crate::identity::Identity;
-use crate::recoverable::EntryKind;
-use ensile_base::checksum::crc32c;
-use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
-use ensile_sim::SimDisk;
 
 const PART: PartName = PartName { checkpoint: 4, checkpointer: 1, file: 2 };
 const GENERATION: u64 = 3;

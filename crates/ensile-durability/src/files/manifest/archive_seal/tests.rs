@@ -4,8 +4,7 @@
 
 use ensile_base::Epoch;
 
-use super::ArchiveSeal;
-use crate::files::archive_list::ArchiveList;
+use super::*;
 use crate::files::block::{FORMAT, Salt};
 use crate::files::manifest::generation::Generation;
 use crate::identity::Identity;

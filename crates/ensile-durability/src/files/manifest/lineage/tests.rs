@@ -1,9 +1,7 @@
 //! The line, what is remembered, and which lineage is behind another one.
 
-use ensile_base::Epoch;
-
-use super::{LINEAGE_MAX, Lineage, NotBehind};
-use crate::files::block::{FORMAT, Salt};
+use super::*;
+use crate::files::block::FORMAT;
 use crate::files::manifest::generation::Generation;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;

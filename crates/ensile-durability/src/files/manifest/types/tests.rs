@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use ensile_base::limits::NAME_BYTES_MAX;
-use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 
-use super::{StatedType, StatedTypes};
-use crate::DurabilityError;
-use crate::entry_type::{EntryType, TypeRole};
+use super::*;
+use crate::entry_type::TypeRole;
 
 fn key(name: &str, fingerprint: Option<u64>) -> EntryType {
     EntryType::new(TypeRole::Key, 0, name, fingerprint)

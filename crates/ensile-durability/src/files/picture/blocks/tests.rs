@@ -2,22 +2,19 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use super::{encode_block, encode_opening};
+use ensile_base::{Epoch, Tid};
+
+use super::*;
 use crate::files::block::entries::FramedEntries;
-use crate::files::block::extent::{Extent, ExtentPlace};
-use crate::files::block::origin::{Opened, Origin};
+use crate::files::block::origin::Opened;
 use crate::files::block::scan::ReadBlocks;
-use crate::files::block::{BlockKind, Header, Salt};
 use crate::files::checkpoint::page::PageContents;
-use crate::files::names::PageFileName;
 use crate::files::picture::directory::{decode_part, encode_part};
 use crate::files::picture::location::{BlockName, PageBound, PictureStamp};
 use crate::files::picture::page::PagePlace;
 use crate::files::picture::root::{DirectoryPlace, RemovesPlace, Root, TailPlace};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use ensile_base::checksum::crc32c;
-use ensile_base::{Epoch, Tid};
 
 const STAMP: PictureStamp = PictureStamp { checkpoint: 4, generation: 3, epoch: Epoch::new(8) };
 const NAME: PageFileName = PageFileName { folder: 1, number: 2 };

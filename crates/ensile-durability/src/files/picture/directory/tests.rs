@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use ensile_base::random::Random;
+
 use super::super::location::PageBound;
-use super::{
-    DirectoryPart, PART_BYTES, PART_BYTES_MAX, PageDirectory, TakenRange, decode_part, encode_part, is_part,
-};
+use super::*;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::picture::page::PagePlace;
 use crate::files::picture::root::DirectoryPlace;
-use ensile_base::random::Random;
 
 fn extent(first: u32) -> ExtentPlace {
     ExtentPlace { extent: Extent { folder: 0, first, units: 1 }, header_crc: first }

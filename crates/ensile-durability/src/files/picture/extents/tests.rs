@@ -2,10 +2,9 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use super::{FreeUnits, Misplaced};
-use crate::files::block::extent::Extent;
 use ensile_base::random::Random;
-use std::collections::BTreeSet;
+
+use super::*;
 
 fn extent(first: u32, units: u32) -> Extent {
     Extent { folder: 2, first, units }

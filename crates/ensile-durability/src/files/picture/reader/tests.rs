@@ -1,23 +1,20 @@
 //! A small picture, read: whole, with every bit flipped and at every length, and with all that can be wrong with it
 //! though every checksum is right.
 
-use std::collections::BTreeMap;
+use ensile_base::checksum::crc32c;
+use ensile_sim::SimDisk;
 
 use super::super::blocks::{encode, encode_block, encode_opening};
 use super::super::directory::encode_part;
 use super::super::location::{PageBound, PictureStamp};
 use super::super::root::{DirectoryPlace, RemovesPlace, TailPlace};
 use super::*;
-use crate::Refused;
 use crate::files::block::Salt;
-use crate::files::block::extent::{Extent, UNIT_BYTES};
+use crate::files::block::extent::Extent;
 use crate::files::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::files::manifest::installed_checkpoint::ListedPageFile;
 use crate::identity::Identity;
-use crate::near_duplicates;
-use ensile_base::Tid;
-use ensile_base::checksum::crc32c;
-use ensile_sim::SimDisk;
+use crate::{Refused, near_duplicates};
 
 const OWN: PictureStamp = PictureStamp { checkpoint: 9, generation: 3, epoch: Epoch::new(20) };
 const BEFORE: PictureStamp = PictureStamp { checkpoint: 7, generation: 2, epoch: Epoch::new(12) };

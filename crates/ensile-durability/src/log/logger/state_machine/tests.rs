@@ -1,10 +1,6 @@
 //! A logger's steps, a transition each.
 
-use super::{
-    AfterWrite, EARLY_CLOSE_BYTES_MAX, FirstAction, LastAction, StepBy, StepStage, Steps, closes_epoch,
-    is_hurried,
-};
-use ensile_base::Epoch;
+use super::*;
 
 const IDLE: FirstAction = FirstAction::Encode { may_close_epoch: true };
 const BUSY: FirstAction = FirstAction::Encode { may_close_epoch: false };

@@ -1,12 +1,7 @@
 //! The strategy of checkpoints was changed between two backups into one folder.
 
-use ensile_durability::examination::BackupFacts;
-use ensile_durability::{CheckpointConfig, DurabilityError};
-use ensile_sim::SimDisk;
-
 use super::super::back_up_picture;
-use super::{back_up, bytes_of, examined, opened, put, put_all, restored_at, take_checkpoint};
-use crate::checkpoints::store::{Life, cycling, pictures, settings};
+use super::*;
 
 #[test]
 fn a_backup_goes_on_with_pictures_behind_files_and_with_files_behind_pictures() {

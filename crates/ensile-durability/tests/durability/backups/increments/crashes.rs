@@ -1,19 +1,9 @@
 //! Power fails, or the process is killed, at every call of an increment by files.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::Epoch;
-use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCHS_RESERVED_MIN;
-use ensile_durability::examination::BackupFacts;
-use ensile_durability::{CheckpointConfig, CopyOptions, CopyPhase, CopyStep, LogConfig, backup};
-use ensile_sim::{SimDisk, Survival};
 
 use super::super::back_up_picture;
-use super::{back_up, examined, filled, of, opened, put, put_all, restored_at, take_checkpoint};
-use crate::checkpoints::store::{Changes, Framing, Life, cycling, pictures, settings};
-use crate::rig::{Rig, Worker, config};
+use super::*;
 
 /// The states of a backup, the oldest first.
 type States = Vec<(Epoch, Changes)>;

@@ -1,15 +1,6 @@
 //! Files of a backup that are damaged before the next one: it is seen, and named.
 
-use ensile_base::Epoch;
-use ensile_disk::Disk as _;
-use ensile_durability::DurabilityError;
-use ensile_sim::SimDisk;
-
-use super::{
-    back_up, bytes_of, examined, filled, manifest, opened, put, put_all, restored, restored_at,
-    take_checkpoint,
-};
-use crate::checkpoints::store::settings;
+use super::*;
 
 #[test]
 fn n12_damage_in_a_file_that_stays_is_seen_before_the_next_backup_counts() {

@@ -1,23 +1,12 @@
 //! Copies of files that are restored to an epoch: back by their own log (A5), or forward by an archive (A2).
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use ensile_base::Epoch;
-use ensile_disk::Disk;
 use ensile_durability::archive::EpochSpan;
-use ensile_durability::{
-    Archiving, CheckpointConfig, CopyOptions, CopyReport, DurabilityError, LogConfig, backup,
-    restore_to_epoch,
-};
-use ensile_sim::{SimDisk, Survival};
 
-use super::{BACKUP, assert_is_with, backed_up_with, restored};
-use crate::archives::restoring::History;
-use crate::archives::rig::{PLACE, close, disk_with_archive, facts, let_archive, open, write};
+use super::*;
+use crate::archives::rig::{facts, write};
 use crate::backups::{at_rest, examined, manifest, of, run};
-use crate::checkpoints::store::{Changes, Life, cycling, settings};
-use crate::rig::config;
 
 /// A state of a backup: its epoch S, and the largest e_h of its checkpoint.
 type CopiedState = (Epoch, Epoch);

@@ -1,17 +1,9 @@
 //! An archive of another history than the backup's: the database and its archive were put back together, and have gone
 //! on (A4).
 
-use std::sync::Arc;
-
-use ensile_base::Epoch;
-use ensile_disk::Disk;
-use ensile_durability::{CheckpointConfig, CopyOptions, DurabilityError, backup, restore_to_epoch};
-use ensile_sim::SimDisk;
-
-use super::BACKUP;
-use crate::archives::rig::{PLACE, close, disk_with_archive, open, write};
+use super::*;
+use crate::archives::rig::write;
 use crate::backups::{of, run};
-use crate::checkpoints::store::{cycling, pictures, settings};
 
 /// A life with a checkpoint; `is_closed`, or its process dies. D, once it is closed.
 fn live(disk: &SimDisk, settings: &CheckpointConfig, keys: std::ops::Range<u64>, is_closed: bool) -> Epoch {

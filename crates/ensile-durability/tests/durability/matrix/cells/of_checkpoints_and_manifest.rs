@@ -1,16 +1,7 @@
 //! Cells of the checkpoint, the manifest and the hint: none of them has a place before or after D.
 
-use std::sync::Arc;
-
-use ensile_disk::Disk;
-use ensile_durability::examination::{Damage, Remedy, examine};
-use ensile_durability::{DurabilityError, recover};
-use ensile_sim::{SimDisk, Survival};
-
-use super::{Cells, Ending, HINT, MANIFEST, WHOLE, cut, error, is_error_in};
-use crate::checkpoints::store::Store;
+use super::*;
 use crate::matrix::folder::{Folder, Verdict, open};
-use crate::rig::config;
 
 /// A part of the installed checkpoint that holds entries.
 fn part(cells: &Cells) -> String {

@@ -1,10 +1,7 @@
 //! Cells of log files. The headings are the rows of the table.
 
-use ensile_sim::SimDisk;
-
-use super::{Cells, Ending, Place, TOLD, WHOLE, bit, cut, error, is_error_in, sector};
+use super::*;
 use crate::matrix::folder::Verdict;
-use crate::rig::{OPENING_BYTES, Rig};
 
 /// Endings that show D by something else than the damaged mark: another log's block, the hint, the seal of a clean
 /// close.
