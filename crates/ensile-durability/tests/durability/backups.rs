@@ -19,12 +19,18 @@ use crate::prelude::*;
 
 /// A database with pictures in `data`, whose rows take some bytes each.
 fn filled(disk: &SimDisk, settings: CheckpointConfig) -> (Life, Worker) {
-    let life = Life::open(&disk.at("data"), 1, settings).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at("data"), 1, settings);
     for key in 0..KEYS {
         put(&life, &mut worker, key, 4000);
     }
     (life, worker)
+}
+
+/// The same on a new disk.
+fn filled_disk(settings: CheckpointConfig) -> (SimDisk, Life, Worker) {
+    let disk = SimDisk::new();
+    let (life, worker) = filled(&disk, settings);
+    (disk, life, worker)
 }
 
 fn put(life: &Life, worker: &mut Worker, key: u64, bytes: usize) {
@@ -67,8 +73,7 @@ fn restored(disk: &SimDisk, from: &str, to: &str, at: Option<Epoch>) -> Result<C
 
 /// Another machine with the same bytes, on which no process runs, with space for anything.
 fn at_rest(disk: &SimDisk) -> SimDisk {
-    let copy = disk.fork();
-    copy.kill();
+    let copy = copy_at_rest(&disk);
     copy.set_device("backup", None);
     copy
 }
@@ -82,8 +87,7 @@ fn loaded(disk: &SimDisk, folder: &str) -> Changes {
 }
 
 fn examined(disk: &SimDisk, folder: &str) -> Examination {
-    let on: Arc<dyn Disk> = Arc::new(at_rest(disk).at(folder));
-    examine(&on, &Framing).expect("is read")
+    examine(&handle(at_rest(disk).at(folder)), &Framing).expect("is read")
 }
 
 fn manifest(disk: &SimDisk, folder: &str) -> String {
@@ -99,8 +103,7 @@ fn page_file_bytes(disk: &SimDisk, folder: &str) -> u64 {
 
 #[test]
 fn a_backup_is_a_whole_database_with_an_identity_of_its_own() {
-    let disk = SimDisk::new();
-    let (life, _worker) = filled(&disk, pictures());
+    let (disk, life, _worker) = filled_disk(pictures());
     let picture = life.checkpoint().expect("is installed");
     let report = back_up_picture(&disk, "backup", 1).expect("is made");
     assert_eq!(Some(report.epoch), picture.picture_epoch());
@@ -129,8 +132,7 @@ fn a_backup_is_a_whole_database_with_an_identity_of_its_own() {
 
 #[test]
 fn an_increment_writes_what_has_changed_and_the_target_does_not_grow() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let first = back_up(&disk, "backup", 1).expect("is made");
     let mut largest = 0;
@@ -152,8 +154,7 @@ fn an_increment_writes_what_has_changed_and_the_target_does_not_grow() {
     // A life of its own has page files of its own, and its backup goes on.
     drop((worker, life));
     disk.crash(2);
-    let life = Life::open(&disk.at("data"), 1, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at("data"), 1, pictures());
     put(&life, &mut worker, 5, 100);
     life.checkpoint().expect("is installed");
     back_up(&disk, "backup", 1).expect("is made");
@@ -162,8 +163,7 @@ fn an_increment_writes_what_has_changed_and_the_target_does_not_grow() {
 
 #[test]
 fn an_increment_leaves_pages_that_the_database_has_only_moved() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, CheckpointConfig { checkpointers: 1, ..pictures() });
+    let (disk, life, mut worker) = filled_disk(CheckpointConfig { checkpointers: 1, ..pictures() });
     life.checkpoint().expect("is installed");
     // Most pages become small, so much of the page file is free, and pages of its last units are moved.
     (0..KEYS - 16).for_each(|key| put(&life, &mut worker, key, 100));
@@ -187,8 +187,7 @@ fn an_increment_leaves_pages_that_the_database_has_only_moved() {
     // A life of its own goes on from pages that were moved.
     drop((worker, life));
     disk.crash(3);
-    let life = Life::open(&disk.at("data"), 1, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at("data"), 1, pictures());
     put(&life, &mut worker, 5, 100);
     life.checkpoint().expect("is installed");
     let increment = back_up(&disk, "backup", 1).expect("is made");
@@ -198,8 +197,7 @@ fn an_increment_leaves_pages_that_the_database_has_only_moved() {
 
 #[test]
 fn older_pictures_are_kept_as_asked_and_each_can_be_restored() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     let mut states = Vec::new();
     for round in 0..6 {
         (0..4).for_each(|key| put(&life, &mut worker, 4 * round + key, 3000));
@@ -245,8 +243,7 @@ fn older_pictures_are_kept_as_asked_and_each_can_be_restored() {
 
 #[test]
 fn a_rate_is_kept_and_a_run_that_is_dropped_changes_nothing() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let first = back_up(&disk, "backup", 1).expect("is made");
     let before = (manifest(&disk, "backup"), loaded(&disk, "backup"));
@@ -305,8 +302,7 @@ fn a_rate_is_kept_and_a_run_that_is_dropped_changes_nothing() {
 #[test]
 fn a_backup_keeps_as_many_states_as_it_has_unless_it_is_said_how_many_and_names_those_that_go() {
     for settings in [pictures(), crate::checkpoints::store::settings()] {
-        let disk = SimDisk::new();
-        let (life, mut worker) = filled(&disk, settings);
+        let (disk, life, mut worker) = filled_disk(settings);
         let mut epochs: Vec<Epoch> = Vec::new();
         let mut next = |round: usize, keep: Option<usize>| {
             put(&life, &mut worker, 3, 1000 + round);

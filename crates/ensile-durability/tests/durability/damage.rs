@@ -6,8 +6,7 @@ use crate::prelude::*;
 
 /// Two logs, three durable epochs in each, on a disk that has lost power since.
 pub(crate) fn disk_with_entries(closed: bool) -> SimDisk {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
+    let (disk, rig) = Rig::first_life(2);
     let mut workers = [rig.worker(), rig.worker()];
     for key in 0..3 {
         for worker in &mut workers {
@@ -40,8 +39,7 @@ pub(crate) fn examined(disk: &SimDisk) -> Examination {
         files.map(|name| (disk.bytes(&name), name)).collect::<Vec<_>>()
     };
     let before = all(disk);
-    let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    let found = examination::examine(&on, &Map::default()).expect("it can be read");
+    let found = examination::examine(&handle(disk.clone()), &Map::default()).expect("it can be read");
     assert!(all(disk) == before, "an examination changed something");
     found
 }
@@ -160,14 +158,10 @@ fn a_closed_log_cut_anywhere_is_damaged_and_without_the_hint_loses_nothing_or_is
 #[test]
 fn a_hint_written_while_the_database_ran_tells_damage_from_a_torn_tail() {
     for keep_hint in [true, false] {
-        let disk = SimDisk::new();
-        let rig = Rig::simulated(&disk, 1);
-        let mut worker = rig.worker();
-        worker.commit(&rig.epochs, 1, b"one").expect("runs");
-        rig.settle();
+        let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
+        rig.commit_epoch(&mut worker, 1, b"one");
         let end = rig.log.stats().bytes + OPENING_BYTES;
-        worker.commit(&rig.epochs, 2, b"two").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, 2, b"two");
         rig.log.hint_step();
         drop((worker, rig));
         // It is not synced: the process dies, the machine lives on.
@@ -190,12 +184,9 @@ fn a_hint_written_while_the_database_ran_tells_damage_from_a_torn_tail() {
 
 #[test]
 fn the_hint_is_written_about_every_second_and_nobody_waits_for_it() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     for (key, nanos, is_written) in [(1, 0, true), (2, 900, false), (3, 200, true)] {
-        worker.commit(&rig.epochs, key, b"x").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, b"x");
         rig.clock.advance(Duration::from_millis(nanos));
         let before = disk.calls();
         rig.log.hint_step();
@@ -228,10 +219,8 @@ fn a_listed_log_that_is_missing_is_damage() {
 
 #[test]
 fn an_emptied_log_is_damage_though_no_other_log_shows_what_it_held() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    rig.worker().commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
+    let (disk, rig) = Rig::first_life(1);
+    rig.commit_epoch(&mut rig.worker(), 1, b"durable");
     disk.crash(1);
     disk.open("log0/log-1-0").expect("opens").set_len(0).expect("cuts");
     let (file, offset, detail) = damage_found(&disk);
@@ -255,9 +244,7 @@ fn a_flipped_byte_in_the_manifest_is_damage() {
 
 #[test]
 fn a_missing_file_in_the_middle_of_a_log_is_damage() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     rig.fill_files(&mut worker, 80);
     assert!(rig.log.stats().rolls >= 3);
     disk.crash(3);
@@ -268,14 +255,11 @@ fn a_missing_file_in_the_middle_of_a_log_is_damage() {
 
 /// One log with a durable epoch in its first file and another in its second, on a disk that has lost power since.
 fn disk_with_two_files() -> SimDisk {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     worker.commit(&rig.epochs, 1, &[1; 20_000]).expect("runs");
     rig.settle();
     assert_eq!(rig.log.stats().rolls, 1);
-    let tid = worker.commit(&rig.epochs, 2, b"durable").expect("runs");
-    rig.settle();
+    let tid = rig.commit_epoch(&mut worker, 2, b"durable");
     assert!(rig.log.durable_epoch() >= tid.epoch());
     drop((worker, rig));
     disk.crash(4);
@@ -295,9 +279,7 @@ fn a_damaged_opening_mark_with_blocks_behind_it_is_not_a_torn_tail() {
 
 #[test]
 fn a_damaged_mark_that_the_next_file_shows_to_be_synced_is_not_a_torn_tail() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(2);
     let tid = worker.commit(&rig.epochs, 1, &[1; 20_000]).expect("runs");
     rig.advance();
     // This log's mark is synced and its file closed before the other log has its mark: so no block shows this D.
@@ -324,9 +306,7 @@ fn a_damaged_mark_that_the_next_file_shows_to_be_synced_is_not_a_torn_tail() {
 
 #[test]
 fn a_damaged_mark_that_a_later_block_shows_to_be_synced_is_not_a_torn_tail() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(2);
     let tid = worker.commit(&rig.epochs, 1, b"durable").expect("runs");
     rig.advance();
     rig.log.logger_step(0);
@@ -360,11 +340,8 @@ fn forged_block() -> [u8; 80] {
 
 #[test]
 fn a_block_forged_inside_a_value_of_a_torn_tail_keeps_no_database_closed() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
+    rig.commit_epoch(&mut worker, 1, b"durable");
     let value_at =
         disk.bytes("log0/log-1-0").iter().rposition(|byte| *byte != 0).expect("written") as u64 + 1;
     // At each offset that a block can have, whatever stands before the value.
@@ -373,8 +350,7 @@ fn a_block_forged_inside_a_value_of_a_torn_tail_keeps_no_database_closed() {
         value.extend_from_slice(&forged_block());
         value
     });
-    worker.commit(&rig.epochs, 2, &hostile).expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 2, &hostile);
     drop((worker, rig));
     disk.crash(1);
     // Its block is torn: the last one, so that nothing shows that its epoch was durable.
@@ -400,8 +376,7 @@ fn a_log_that_is_not_listed_and_cannot_be_read_is_not_removed() {
 
 #[test]
 fn the_hint_shows_no_epoch_that_passed_without_a_synced_mark() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     for _ in 0..5 {
         rig.settle();
     }
@@ -423,9 +398,7 @@ fn a_log_of_another_database_is_damage_though_its_own_bytes_are_whole() {
 
 /// One log in several files, and their names in order.
 fn disk_with_files() -> (SimDisk, Vec<String>) {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     rig.fill_files(&mut worker, 80);
     disk.crash(3);
     let files: Vec<_> = disk.files().into_iter().filter(|name| name.contains("log-")).collect();

@@ -158,10 +158,8 @@ fn i1_a_log_file_of_another_database_is_refused_and_kept_wherever_it_stands() {
 fn i1_a_void_checkpoint_file_of_another_database_is_refused_and_kept() {
     let disk = SimDisk::new();
     let with_checkpoint = |disk: &SimDisk| {
-        let life = Life::open(disk, 1, settings()).expect("opens");
-        let mut worker = life.rig.worker();
-        life.commit(&mut worker, 1, Some(b"value"));
-        life.rig.settle();
+        let (life, mut worker) = Life::with_worker(disk, 1, settings());
+        life.commit_epoch(&mut worker, 1, Some(b"value"));
         life.checkpoint().expect("installs");
         drop((worker, life));
         disk.crash(1);
@@ -176,8 +174,7 @@ fn i1_a_void_checkpoint_file_of_another_database_is_refused_and_kept() {
         Err(DurabilityError::NotOurs { file, .. }) => assert_eq!(&*file, "checkpoint0/ckpt-77-0"),
         found => panic!("{found:?}"),
     }
-    let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    let found = examine(&on, &Store::default()).expect("it can be read");
+    let found = examine(&handle(disk.clone()), &Store::default()).expect("it can be read");
     assert!(found.damage.iter().any(|damage| damage.file == "checkpoint0/ckpt-77-0"), "{found:?}");
     assert!(files(&disk) == before, "something was changed");
     // What tells nothing stays where it is, and keeps nobody from opening. What was being made goes.
@@ -217,8 +214,7 @@ fn entries_of_a_kind_that_the_state_does_not_take_are_refused() {
         let rig =
             Rig::open_into(Arc::clone(&on), config(1), Clock::manual(), &Takes(written)).expect("opens");
         let mut worker = rig.worker();
-        worker.commit(&rig.epochs, 1, b"x").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, 1, b"x");
         drop((worker, rig));
         disk.crash(1);
         let kind_at = OPENING_BYTES as usize - 28;
@@ -252,12 +248,9 @@ fn an_examination_says_what_entries_are_also_where_there_is_none() {
 
 #[test]
 fn l5_a_block_of_another_checkpoint_has_a_wrong_checksum() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, settings());
     let mut checkpoint = |key| {
-        life.commit(&mut worker, key, Some(b"value"));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, key, Some(b"value"));
         life.checkpoint().expect("installs");
         let has_rows =
             |name: &String| name.starts_with("checkpoint0/") && blocks(&disk.bytes(name)).len() > 2;
@@ -283,10 +276,8 @@ fn l5_a_block_of_another_checkpoint_has_a_wrong_checksum() {
 
 #[test]
 fn l5_a_file_whose_first_block_contradicts_itself_is_damage_whatever_stands_behind_it() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    rig.worker().commit(&rig.epochs, 1, b"row").expect("runs");
-    rig.settle();
+    let (disk, rig) = Rig::first_life(1);
+    rig.commit_epoch(&mut rig.worker(), 1, b"row");
     disk.kill();
     drop(rig);
     let mut bytes = disk.bytes("log0/log-1-0");

@@ -102,8 +102,7 @@ fn no_space_to_overwrite_zeros_is_a_full_disk_like_any_other() {
     disk.set_copies_on_write(true);
     let rig = Rig::simulated(&disk, 1);
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"before").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"before");
     fill_up(&disk);
     let tid = worker.commit(&rig.epochs, 2, b"held").expect("nobody knows yet");
     let waits = is_durable(&rig.log, tid.epoch());
@@ -145,9 +144,7 @@ fn large_and_small_buffers_are_held_in_order() {
 
 #[test]
 fn no_space_reported_by_a_sync_poisons() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     worker.commit(&rig.epochs, 1, b"one").expect("runs");
     rig.advance();
     // The write, then its sync.
@@ -162,9 +159,7 @@ fn no_space_reported_by_a_sync_poisons() {
 
 #[test]
 fn a_file_that_cannot_be_begun_leaves_the_current_one_going_on() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let mut keys = 0..;
     let mut commit = || {
         let key = keys.next().expect("endless");
@@ -223,9 +218,7 @@ fn a_close_on_a_full_disk_makes_durable_what_the_reserve_holds() {
 
 #[test]
 fn removed_files_make_space() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     rig.fill_files(&mut worker, 100);
     let covered = rig.log.durable_epoch();
     fill_up(&disk);
@@ -319,8 +312,7 @@ fn whatever_call_finds_no_space_nothing_is_lost_and_all_is_durable_when_there_is
 
 /// A life of two commits; its close, with this call failing for want of space. Returns the calls of the close.
 fn closed_with(failing: Option<u64>) -> Vec<Call> {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
+    let (disk, rig) = Rig::first_life(2);
     let mut workers = [rig.worker(), rig.worker()];
     for (key, worker) in (0..).zip(&mut workers) {
         worker.commit(&rig.epochs, key, b"durable").expect("runs");
@@ -355,17 +347,14 @@ fn a_close_that_finds_no_space_for_its_own_marks_or_to_cut_its_files_has_kept_ev
 #[test]
 fn a_file_that_cannot_be_cut_for_want_of_space_is_closed_as_it_is() {
     let life = |failing: Option<u64>| {
-        let disk = SimDisk::new();
-        let rig = Rig::simulated(&disk, 1);
-        let mut worker = rig.worker();
+        let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
         rig.settle();
         disk.record(true);
         if let Some(call) = failing {
             disk.fail_calls(call..=call, Fault::NO_SPACE);
         }
         rig.log.request_roll();
-        worker.commit(&rig.epochs, 1, b"before").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, 1, b"before");
         worker.commit(&rig.epochs, 2, b"behind").expect("the log goes on");
         rig.settle();
         assert_eq!((rig.log.health(), rig.log.stats().rolls), (Health::Running, 1), "{failing:?}");

@@ -7,8 +7,7 @@ use crate::prelude::*;
 
 /// A database with a few log files and a checkpoint, and a worker of it.
 fn checkpointed(disk: &SimDisk) -> (Life, Worker) {
-    let life = Life::open(disk, 2, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(disk, 2, settings());
     fill(&life, &mut worker);
     life.checkpoint().expect("is installed");
     (life, worker)
@@ -32,8 +31,7 @@ fn leased_beside(disk: &SimDisk) -> (Life, Worker, SimDisk, Lease) {
 /// A lease that another process holds, and that process.
 fn leased(disk: &SimDisk) -> (SimDisk, Lease) {
     let reader = disk.mounted();
-    let on: Arc<dyn Disk> = Arc::new(reader.clone());
-    let lease = lease(&on).expect("a lease");
+    let lease = lease(&handle(reader.clone())).expect("a lease");
     (reader, lease)
 }
 

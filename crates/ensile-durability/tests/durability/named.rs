@@ -24,10 +24,6 @@ fn open(disk: &SimDisk, config: LogConfig) -> Result<Rig, DurabilityError> {
     Rig::open(Arc::new(disk.mounted()), config, Clock::manual())
 }
 
-fn on(disk: &SimDisk) -> Arc<dyn Disk> {
-    Arc::new(disk.mounted())
-}
-
 /// What the manifest says.
 fn named(disk: &SimDisk) -> Option<String> {
     let text = String::from_utf8(disk.bytes("MANIFEST")).expect("text");
@@ -45,8 +41,7 @@ fn contents(disk: &SimDisk) -> BTreeMap<String, Vec<u8>> {
 /// A life that commits and closes, or is killed.
 fn live(disk: &SimDisk, config: LogConfig, key: u64) {
     let rig = open(disk, config).expect("opens");
-    rig.worker().commit(&rig.epochs, key, b"value").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), key, b"value");
     rig.log.close().expect("closes");
 }
 
@@ -151,8 +146,7 @@ fn i5_checkpoints_keep_the_name() {
 
 #[test]
 fn i5_an_adopted_copy_and_a_repaired_folder_keep_the_name_and_neither_asks_for_one() {
-    let machine = SimDisk::new();
-    let disk = machine.at("original");
+    let (machine, disk) = machine_with_original();
     live(&disk, of(OWN), 1);
     live(&disk, of(OWN), 2);
     machine.copy_tree("original", "copy");
@@ -190,8 +184,7 @@ fn i5_a_folder_gets_no_name_from_a_program_that_does_not_understand_what_is_in_i
     for has_checkpoint in [false, true] {
         let disk = SimDisk::new();
         let life = Life::open_with(&disk, nameless(), settings()).expect("opens");
-        life.commit(&mut life.rig.worker(), 1, Some(b"value"));
-        life.rig.settle();
+        life.commit_epoch(&mut life.rig.worker(), 1, Some(b"value"));
         if has_checkpoint {
             life.checkpoint().expect("is installed");
         }
@@ -236,8 +229,7 @@ fn i5_a_backup_and_what_is_restored_from_it_keep_the_name() {
 
 #[test]
 fn i5_a_folder_that_nobody_has_open_gets_another_name_or_none() {
-    let machine = SimDisk::new();
-    let disk = machine.at("original");
+    let (machine, disk) = machine_with_original();
     live(&disk, of(OWN), 1);
     let rename = |to: Option<&str>| rename_application(&on(&disk), EntryKind::Values, to.map(name));
     let rig = open(&disk, of(OWN)).expect("opens");

@@ -63,8 +63,7 @@ fn a_file_is_begun_by_one_synced_mark_and_the_used_one_is_closed_behind_it() {
 fn a_crash_at_any_call_around_a_file_that_is_made_ahead_loses_nothing() {
     for survival in Survival::ALL {
         for call in 1..60 {
-            let disk = SimDisk::new();
-            let rig = Rig::simulated(&disk, 1);
+            let (disk, rig) = Rig::first_life(1);
             let (mut worker, mut key) = (rig.worker(), 0);
             commit_until(&rig, &mut worker, &mut key, true, || key_of_half(&rig));
             disk.cut_power_at(disk.calls().all + call);
@@ -151,8 +150,7 @@ fn a_file_whose_zeros_are_used_up_is_closed_once_a_longer_one_is_ready() {
 
 #[test]
 fn a_log_that_is_idle_makes_no_file_ahead() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     for _ in 0..10 {
         rig.clock.advance(Duration::from_secs(10));
         rig.settle();
@@ -168,8 +166,7 @@ fn no_space_from_a_sync_of_a_file_that_is_made_ahead_stops_nobody_and_is_tried_l
     for sync in [Operation::Sync, Operation::SyncFolder] {
         for nth in 0..2 {
             let prepare = |failing: Option<u64>| {
-                let disk = SimDisk::new();
-                let rig = Rig::simulated(&disk, 1);
+                let (disk, rig) = Rig::first_life(1);
                 let (mut worker, mut keys) = (rig.worker(), 0);
                 commit_until(&rig, &mut worker, &mut keys, false, || key_of_half(&rig));
                 disk.record(true);
@@ -198,8 +195,7 @@ fn no_space_from_a_sync_of_a_file_that_is_made_ahead_stops_nobody_and_is_tried_l
 
 #[test]
 fn no_space_from_a_sync_of_a_file_that_is_begun_leaves_the_current_one_going_on() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     let (mut worker, mut keys) = (rig.worker(), 0);
     commit_until(&rig, &mut worker, &mut keys, false, || rig.log.stats().bytes > 1000);
     rig.log.request_roll();
@@ -218,8 +214,7 @@ fn no_space_from_a_sync_of_a_file_that_is_begun_leaves_the_current_one_going_on(
 /// Clients of a server may have taken all of them; the log has its file.
 #[test]
 fn a_file_that_cannot_be_begun_for_want_of_descriptors_leaves_the_current_one_going_on() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     let (mut worker, mut keys) = (rig.worker(), 0);
     commit_until(&rig, &mut worker, &mut keys, false, || rig.log.stats().bytes > 1000);
     rig.log.request_roll();
@@ -236,8 +231,7 @@ fn a_file_that_cannot_be_begun_for_want_of_descriptors_leaves_the_current_one_go
 
 #[test]
 fn a_failed_sync_of_a_file_that_is_made_ahead_for_another_reason_than_space_stops_the_log() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     let (mut worker, mut keys) = (rig.worker(), 0);
     commit_until(&rig, &mut worker, &mut keys, false, || key_of_half(&rig));
     disk.fail_sync(1);

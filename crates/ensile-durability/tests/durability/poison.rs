@@ -10,11 +10,8 @@ use crate::prelude::*;
 const HANGS_AFTER: std::time::Duration = std::time::Duration::from_secs(600);
 
 fn poisoned_by(fail: impl Fn(&SimDisk)) {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
-    let kept = worker.commit(&rig.epochs, 1, b"kept").expect("runs");
-    rig.settle();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
+    let kept = rig.commit_epoch(&mut worker, 1, b"kept");
     let unknown = worker.commit(&rig.epochs, 2, b"unknown").expect("runs");
     assert!(is_durable(&rig.log, unknown.epoch()).is_pending());
     fail(&disk);
@@ -53,8 +50,7 @@ fn a_failed_write_poisons_for_good() {
 
 #[test]
 fn a_worker_with_room_in_its_buffer_is_refused_too() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     let (mut old, mut young) = (rig.worker(), rig.worker());
     old.commit(&rig.epochs, 1, b"old").expect("runs");
     rig.advance();
@@ -69,9 +65,7 @@ fn a_worker_with_room_in_its_buffer_is_refused_too() {
 
 #[test]
 fn a_blocked_waiter_is_woken_by_the_poison() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let tid = worker.commit(&rig.epochs, 1, b"one").expect("runs");
     disk.fail_all_syncs(true);
     std::thread::scope(|scope| {
@@ -86,9 +80,7 @@ fn a_blocked_waiter_is_woken_by_the_poison() {
 /// A row under key 1 that a failed sync left in the cache: the process ends, the machine does not, so recovery reads
 /// bytes that later syncs would not write.
 fn in_the_cache_only() -> (SimDisk, Tid) {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let tid = worker.commit(&rig.epochs, 1, b"in the cache only").expect("runs");
     disk.fail_sync(1);
     rig.settle();
@@ -130,9 +122,7 @@ fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_shown_as_a_
 
 #[test]
 fn a_failed_sync_just_after_a_roll_does_not_take_the_new_files_first_mark_along() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let mut key = 0;
     while rig.log.stats().rolls == 0 {
         worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
@@ -160,8 +150,7 @@ fn a_log_that_somebody_elses_panic_closes_is_not_poisoned() {
             let _ = self.0.log.close();
         }
     }
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
+    let (disk, rig) = Rig::first_life(2);
     let tid = rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
     let log = Arc::clone(&rig.log);
     let panicked = std::thread::scope(|scope| {
@@ -187,8 +176,7 @@ fn a_waker_may_close_the_log() {
             self.0.close().expect("closes");
         }
     }
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
+    let (_, rig) = Rig::first_life(2);
     let tid = rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
     let waker = Waker::from(Arc::new(Close(Arc::clone(&rig.log))));
     let (_question, answer) = ask(&rig.log, tid.epoch(), &waker);
@@ -215,9 +203,7 @@ fn a_waker_that_panics_harms_nobody_else() {
             self.0.store(true, Ordering::Relaxed);
         }
     }
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let poll = |key, worker: &mut crate::rig::Worker| {
         let note = Arc::new(Note(AtomicBool::new(false)));
         let tid = worker.commit(&rig.epochs, key, b"row").expect("runs");
@@ -252,12 +238,9 @@ impl Wake for CloseLog {
 
 #[test]
 fn a_waker_may_close_the_log_when_a_new_file_cannot_be_begun() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     for key in 0..3 {
-        worker.commit(&rig.epochs, key, b"one").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, b"one");
     }
     let (log, epoch) = (Arc::clone(&rig.log), rig.epochs.now());
     let (ended, wait) = std::sync::mpsc::channel();

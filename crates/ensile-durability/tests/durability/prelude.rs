@@ -14,7 +14,7 @@ pub(crate) use ensile_durability::examination::{
     Role, examine, repair, repair_with, visit_log,
 };
 pub(crate) use ensile_durability::*;
-pub(crate) use ensile_sim::{SimDisk, Survival};
+pub(crate) use ensile_sim::{Moment, SimDisk, Survival};
 
 pub(crate) use crate::checkpoints::store::*;
 /// Not the one of a backup.

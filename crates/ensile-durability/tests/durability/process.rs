@@ -25,6 +25,13 @@ fn open(disk: &SimDisk, config: LogConfig) -> Rig {
     try_open(disk, config).expect("opens")
 }
 
+/// A process-safe life on a new disk.
+fn first_life(loggers: usize) -> (SimDisk, Rig) {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(loggers));
+    (disk, rig)
+}
+
 fn found(rig: &Rig) -> Found {
     rig.rows.iter().map(|(key, row)| (*key, row.clone())).collect()
 }
@@ -43,8 +50,7 @@ fn lists(disk: &SimDisk) -> Vec<String> {
 fn durable_and_returned(disk: &SimDisk, loggers: usize) -> (Rig, Worker, Epoch) {
     let rig = open(disk, safe(loggers));
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"durable");
     let durable = rig.log.durable_epoch();
     worker.commit(&rig.epochs, 2, b"returned").expect("runs");
     (rig, worker, durable)
@@ -61,11 +67,9 @@ fn left(loggers: usize) -> SimDisk {
 /// As [`left`], of two threads: a durable row, and one that each has returned since, in a buffer of its own. D, and the
 /// epoch of the last row.
 fn left_by_two() -> (SimDisk, Epoch, Epoch) {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     let mut workers = [rig.worker(), rig.worker()];
-    workers[0].commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut workers[0], 1, b"durable");
     let durable = rig.log.durable_epoch();
     workers[0].commit(&rig.epochs, 2, b"returned").expect("runs");
     let last = workers[1].commit(&rig.epochs, 3, b"returned").expect("runs").epoch();
@@ -80,8 +84,7 @@ fn told(left: Option<&NotProven>) -> NotProven {
 
 /// Adopts a folder, and gives up what that loses.
 fn give_up(disk: &SimDisk) -> Result<Adopted, DurabilityError> {
-    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-    adopt_with(&on, AdoptOptions { without_buffers: true })
+    adopt_with(&handle(disk.mounted()), AdoptOptions { without_buffers: true })
 }
 
 /// An open and an examination both say that this file is damaged; a repair gives up what the buffers held and keeps
@@ -112,9 +115,8 @@ fn flip(disk: &SimDisk, name: &str, at: u64) {
 
 /// All entries that count, in the order of the log.
 fn entries(disk: &SimDisk) -> Vec<Tid> {
-    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
     let mut tids = Vec::new();
-    let examined = visit_log(&on, &Map::default(), &mut |entry| {
+    let examined = visit_log(&handle(disk.mounted()), &Map::default(), &mut |entry| {
         tids.push(entry.tid);
         ControlFlow::Continue(())
     });
@@ -204,8 +206,7 @@ fn has_in_flight(found: &Found, lived: &Lived, when: &str) -> bool {
 
 /// One life of a process that dies, two opens behind it with a power cut between them; false behind the last death.
 fn dies(death: Death, with: &mut [u64; 2]) -> bool {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(2));
+    let (disk, rig) = first_life(2);
     death.plan(&disk);
     let lived = live(&disk, &rig);
     let was_cut = disk.is_without_power();
@@ -255,8 +256,7 @@ fn b1_b2_what_was_returned_survives_a_death_at_every_stored_word() {
 
 #[test]
 fn an_open_that_dies_at_any_call_is_repeated() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(2));
+    let (disk, rig) = first_life(2);
     let lived = live(&disk, &rig);
     disk.kill();
     drop(rig);
@@ -327,8 +327,7 @@ fn b6_a_buffer_with_the_length_and_the_checksum_of_a_logged_block_is_taken() {
     // With its frame an entry's length is a multiple of 8.
     let bytes = LOG_BUFFER_BYTES * 3 / 5 / 8 * 8 + 4;
     let live = |other: &[u8]| {
-        let disk = SimDisk::new();
-        let rig = open(&disk, safe(1));
+        let (disk, rig) = first_life(1);
         let mut workers = [rig.worker(), rig.worker()];
         let first = workers[0].commit(&rig.epochs, 1, &vec![1; bytes]).expect("runs");
         workers[0].commit(&rig.epochs, 2, &vec![2; bytes]).expect("runs");
@@ -358,8 +357,7 @@ fn b6_a_buffer_with_the_length_and_the_checksum_of_a_logged_block_is_taken() {
 fn b4_another_boot_takes_nothing() {
     let disk = SimDisk::new();
     let (_rig, _worker, durable) = durable_and_returned(&disk, 1);
-    let same = disk.fork();
-    same.kill();
+    let same = copy_at_rest(&disk);
     assert_eq!(found(&open(&same, safe(1))).len(), 2);
     // Whole files, as the system may have written them out.
     disk.crash_with(Survival::Everything, 1);
@@ -386,10 +384,8 @@ fn b4_another_mount_in_the_same_boot_takes_nothing() {
         let (_rig, _worker, durable) = durable_and_returned(&disk, 1);
         let old = buffers(&disk);
         disk.lose_devices(survival, 1);
-        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-        let examined = examine(&on, &Map::default()).expect("reads");
+        let examined = examine(&handle(disk.mounted()), &Map::default()).expect("reads");
         assert!(examined.is_whole(), "{survival:?}: {:?}", examined.damage);
-        drop(on);
         let rig = open(&disk, safe(1));
         assert_eq!(found(&rig).into_keys().collect::<Vec<_>>(), [1], "{survival:?}");
         assert_eq!((rig.report.taken_entries, rig.report.durable_epoch), (0, durable));
@@ -431,8 +427,7 @@ fn b4_a_mount_that_cannot_be_told_now_is_not_another_one() {
 
 #[test]
 fn b4_a_copied_buffer_is_not_believed() {
-    let machine = SimDisk::new();
-    let disk = machine.at("original");
+    let (machine, disk) = machine_with_original();
     let (_rig, _worker, _) = durable_and_returned(&disk, 1);
     machine.copy_tree("original", "copy");
     let copy = machine.at("copy");
@@ -457,22 +452,18 @@ fn b4_a_boot_that_cannot_be_read_is_not_another_one() {
         assert!(error.to_string().contains("boot"), "{error}");
     }
     assert_eq!(disk.files(), before);
-    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-    let examined = examine(&on, &Map::default()).expect("reads");
+    let examined = examine(&handle(disk.mounted()), &Map::default()).expect("reads");
     assert!(examined.damage.is_empty() && examined.refused.iter().any(|why| why.contains("boot")));
-    drop(on);
     disk.set_no_boot(false);
     assert_eq!(found(&open(&disk, config(1))).len(), 2);
 }
 
 #[test]
 fn b4_a_copy_of_a_killed_process_is_examined_as_a_copy() {
-    let machine = SimDisk::new();
-    let disk = machine.at("original");
+    let (machine, disk) = machine_with_original();
     let (_rig, _worker, _) = durable_and_returned(&disk, 1);
     machine.copy_tree("original", "copy");
-    let on: Arc<dyn Disk> = Arc::new(machine.at("copy").mounted());
-    let examined = examine(&on, &Map::default()).expect("reads");
+    let examined = examine(&handle(machine.at("copy").mounted()), &Map::default()).expect("reads");
     assert!(examined.is_whole() && !examined.refused.is_empty(), "{:?}", examined.damage);
     let left = told(examined.not_proven.as_ref());
     assert_eq!((left.reason, left.files), (NotProvenReason::Copied, buffers(&machine.at("copy"))));
@@ -509,8 +500,7 @@ fn a_repair_tells_what_it_gives_up_of_a_killed_process() {
     let (all, list) = (buffers(&disk), lists(&disk).remove(0));
     assert_eq!(all.len(), 2);
     let repaired = |disk: &SimDisk| {
-        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-        repair(&on, &Map::default()).expect("repairs").expect("is damaged").loss
+        repair(&handle(disk.mounted()), &Map::default()).expect("repairs").expect("is damaged").loss
     };
     let without_list = disk.fork();
     without_list.remove(&list).expect("is there");
@@ -539,8 +529,7 @@ fn a_buffer_of_which_a_power_cut_left_zeros_goes() {
 
 #[test]
 fn other_levels_take_and_remove_what_was_left() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(2));
+    let (disk, rig) = first_life(2);
     rig.worker().commit(&rig.epochs, 1, b"returned").expect("runs");
     disk.kill();
     let rig = open(&disk, config(1));
@@ -550,8 +539,7 @@ fn other_levels_take_and_remove_what_was_left() {
 
 #[test]
 fn a_clean_close_leaves_no_buffer_and_nothing_to_take() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(2));
+    let (disk, rig) = first_life(2);
     rig.worker().commit(&rig.epochs, 1, b"closed").expect("runs");
     assert!(buffers(&disk).len() >= 2);
     rig.log.close().expect("closes");
@@ -563,8 +551,7 @@ fn a_clean_close_leaves_no_buffer_and_nothing_to_take() {
 
 #[test]
 fn a_log_that_was_stopped_keeps_what_was_returned() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     let mut worker = rig.worker();
     worker.commit(&rig.epochs, 1, b"before").expect("runs");
     rig.advance();
@@ -583,8 +570,7 @@ fn a_log_that_was_stopped_keeps_what_was_returned() {
 
 #[test]
 fn b5_what_a_failed_sync_has_lost_is_written_again_before_blocks_rest_on_it() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     let mut workers = [rig.worker(), rig.worker()];
     let first = workers[0].commit(&rig.epochs, 1, &[1; 2000]).expect("runs");
     rig.advance();
@@ -623,8 +609,7 @@ fn b5_what_a_failed_sync_has_lost_is_written_again_before_blocks_rest_on_it() {
 
 #[test]
 fn a_full_disk_refuses_a_commit_that_needs_a_buffer_and_nothing_else() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     let mut workers = [rig.worker(), rig.worker()];
     workers[0].commit(&rig.epochs, 1, b"has a buffer").expect("runs");
     disk.set_capacity(Some(disk.used_bytes() + 1000));
@@ -639,8 +624,7 @@ fn a_full_disk_refuses_a_commit_that_needs_a_buffer_and_nothing_else() {
 
 #[test]
 fn an_open_without_space_for_what_was_returned_fails_and_loses_nothing() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     rig.worker().commit(&rig.epochs, 1, &[7; 300_000]).expect("runs");
     disk.kill();
     drop(rig);
@@ -670,8 +654,7 @@ fn where_it_cannot_be_had_an_open_says_so_and_changes_nothing() {
 
 #[test]
 fn bytes_that_no_death_leaves_are_damage() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     rig.worker().commit(&rig.epochs, 1, b"returned").expect("runs");
     disk.kill();
     drop(rig);
@@ -684,8 +667,7 @@ fn bytes_that_no_death_leaves_are_damage() {
             matches!(&error, DurabilityError::Damaged { file, .. } if *file == name),
             "byte {at}: {error}"
         );
-        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-        let examined = examine(&on, &Map::default()).expect("reads");
+        let examined = examine(&handle(disk.mounted()), &Map::default()).expect("reads");
         assert!(examined.damage.iter().any(|damage| damage.file == name), "byte {at}");
     }
     // The header, of the buffer and of the list.
@@ -743,14 +725,11 @@ fn b4_a_copy_in_a_buffers_place_is_damage_and_a_file_that_is_numbered_anew_is_no
 
 #[test]
 fn b4_a_log_that_lacks_what_its_buffers_were_written_as_is_damage() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"durable");
     let before = disk.fork();
-    worker.commit(&rig.epochs, 2, b"logged").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 2, b"logged");
     worker.commit(&rig.epochs, 3, b"returned").expect("runs");
     disk.kill();
     assert_eq!(found(&open(&disk.fork(), safe(1))).len(), 3);
@@ -771,13 +750,11 @@ fn b4_a_buffer_that_was_changed_after_its_process_died_is_told() {
     for (seconds, is_told) in [(0, false), (i128::from(u64::MAX), true)] {
         let disk = disk.fork();
         disk.set_changed(&name, seconds * 1_000_000_000);
-        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-        let examined = examine(&on, &Map::default()).expect("reads");
+        let examined = examine(&handle(disk.mounted()), &Map::default()).expect("reads");
         let files = examined.not_proven.iter().flat_map(|left| left.files.clone());
         assert_eq!(files.collect::<Vec<_>>(), if is_told { vec![name.clone()] } else { Vec::new() });
         let says = examined.not_proven.as_ref().map(ToString::to_string).unwrap_or_default();
         assert_eq!(says.starts_with(&format!("{name} was changed after the process had died")), is_told);
-        drop(on);
         let rig = open(&disk, safe(1));
         assert_eq!(rig.report.not_proven, examined.not_proven);
         assert_eq!(found(&rig).len(), 2, "it is taken all the same");
@@ -786,12 +763,10 @@ fn b4_a_buffer_that_was_changed_after_its_process_died_is_told() {
 
 #[test]
 fn an_examination_of_a_damaged_log_of_a_killed_process_says_what_is_damaged() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     let mut worker = rig.worker();
     for key in 1..4 {
-        worker.commit(&rig.epochs, key, b"durable").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, b"durable");
     }
     worker.commit(&rig.epochs, 4, b"returned").expect("runs");
     disk.kill();
@@ -803,8 +778,7 @@ fn an_examination_of_a_damaged_log_of_a_killed_process_says_what_is_damaged() {
     for at in (0..bytes.min(2048)).step_by(7) {
         let disk = disk.fork();
         flip(&disk, &log, at);
-        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-        let examined = examine(&on, &Map::default()).expect("reads");
+        let examined = examine(&handle(disk.mounted()), &Map::default()).expect("reads");
         let opened = try_open(&disk, safe(1));
         assert_eq!(opened.is_err(), !examined.damage.is_empty(), "byte {at}: {:?}", examined.damage);
     }
@@ -812,16 +786,13 @@ fn an_examination_of_a_damaged_log_of_a_killed_process_says_what_is_damaged() {
 
 #[test]
 fn an_examination_says_what_an_open_takes_and_changes_nothing() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     let epoch = rig.worker().commit(&rig.epochs, 1, b"returned").expect("runs").epoch();
     disk.kill();
     drop(rig);
     let before = disk.fork();
-    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-    let examined = examine(&on, &Map::default()).expect("reads");
+    let examined = examine(&handle(disk.mounted()), &Map::default()).expect("reads");
     assert_eq!((examined.damage.len(), examined.to_take), (0, Some((1, epoch))));
-    drop(on);
     assert_eq!(disk.files(), before.files());
     let rig = open(&disk, safe(1));
     assert_eq!((rig.report.taken_entries, rig.report.durable_epoch), (1, epoch));

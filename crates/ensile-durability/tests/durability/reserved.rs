@@ -43,8 +43,7 @@ fn l6_epochs_that_only_memory_showed_never_come_twice() {
             assert!(rig.log.durable_epoch() >= durable, "D went back, from {durable}");
             assert_eq!(rig.report.first_epoch, rig.first);
             let mut worker = rig.worker();
-            worker.commit(&rig.epochs, life, b"kept").expect("runs");
-            rig.settle();
+            rig.commit_epoch(&mut worker, life, b"kept");
             // D goes on without a write (L3), and a commit is shown that is not durable.
             pass(&rig, 1000);
             rig.step_all();
@@ -113,8 +112,7 @@ fn l6_epochs_are_reserved_anew_before_half_of_them_is_used() {
 fn l6_power_fails_at_every_call_of_a_renewal() {
     let disk = SimDisk::new();
     let rig = open(&disk);
-    rig.worker().commit(&rig.epochs, 1, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), 1, b"row");
     pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
     disk.keep_moments();
     rig.log.reserved_epochs_step();
@@ -138,8 +136,7 @@ fn l6_when_no_epochs_can_be_reserved_commits_are_refused_and_nobody_hangs() {
     let disk = SimDisk::new();
     let rig = open(&disk);
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"row");
     disk.set_capacity(Some(disk.used_bytes()));
     pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
     rig.log.reserved_epochs_step();
@@ -162,8 +159,7 @@ fn l6_when_no_epochs_can_be_reserved_commits_are_refused_and_nobody_hangs() {
     rig.clock.advance(Duration::from_secs(2));
     rig.log.reserved_epochs_step();
     assert_eq!(rig.log.health(), Health::Running);
-    let tid = worker.commit(&rig.epochs, 2, b"row").expect("runs");
-    rig.settle();
+    let tid = rig.commit_epoch(&mut worker, 2, b"row");
     assert!(rig.log.durable_epoch() >= tid.epoch());
     drop(worker);
     rig.log.close().expect("closes");
@@ -274,8 +270,7 @@ fn l6_an_older_manifest_that_is_put_back_is_told_where_anything_shows_an_epoch_t
         let disk = SimDisk::new();
         let rig = open(&disk);
         let mut worker = rig.worker();
-        worker.commit(&rig.epochs, 1, b"row").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, 1, b"row");
         let older = disk.bytes("MANIFEST");
         for _ in 0..2 {
             pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
@@ -285,8 +280,7 @@ fn l6_an_older_manifest_that_is_put_back_is_told_where_anything_shows_an_epoch_t
             // Nothing but the hint shows the epochs that passed.
             rig.log.close().expect("closes");
         } else {
-            worker.commit(&rig.epochs, 2, b"row").expect("runs");
-            rig.settle();
+            rig.commit_epoch(&mut worker, 2, b"row");
         }
         let shown = rig.epochs.now();
         drop((worker, rig));

@@ -12,10 +12,6 @@ fn of(version: u16, name: &str) -> LogConfig {
     LogConfig { types, segment_bytes: 4096, ..config(1) }
 }
 
-fn on(disk: &SimDisk) -> Arc<dyn Disk> {
-    Arc::new(disk.mounted())
-}
-
 /// Versions and names that the manifest has; none without a manifest.
 fn typed(disk: &SimDisk) -> Vec<String> {
     if !disk.files().iter().any(|file| file == "MANIFEST") {
@@ -102,8 +98,7 @@ fn i6_a_kill_of_the_first_open_leaves_a_folder_for_any_types_or_for_these() {
 
 #[test]
 fn i6_an_adopted_copy_and_a_repaired_folder_keep_the_types() {
-    let machine = SimDisk::new();
-    let disk = machine.at("original");
+    let (machine, disk) = machine_with_original();
     for _ in 0..2 {
         live(&disk, of(1, "Count"), false).expect("lives");
     }

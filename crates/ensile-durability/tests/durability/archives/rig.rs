@@ -52,8 +52,7 @@ pub(crate) fn write(life: &Life, worker: &mut Worker, keys: std::ops::Range<u64>
             return false;
         }
         let value = (!key.is_multiple_of(5)).then(|| vec![key as u8; 1000]);
-        life.commit(worker, key % 16, value.as_deref());
-        life.rig.settle();
+        life.commit_epoch(worker, key % 16, value.as_deref());
     }
     true
 }

@@ -10,8 +10,7 @@ fn is_created(disk: &SimDisk, folder: &str) -> bool {
 
 #[test]
 fn n12_a_crash_at_any_call_of_a_backup_leaves_the_old_state_or_the_new_one() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let first_of = |keep: usize| {
         disk.keep_moments();
@@ -27,8 +26,7 @@ fn n12_a_crash_at_any_call_of_a_backup_leaves_the_old_state_or_the_new_one() {
         for moment in &moments {
             for survival in Survival::ALL {
                 let at = format!("round {round}, call {}, {survival:?}", moment.number);
-                let copy = moment.disk.fork();
-                copy.crash_with(survival, moment.number);
+                let copy = crashed(&moment, survival);
                 if is_created(&copy, "backup") {
                     let found = loaded(&copy, "backup");
                     let is_new = found == new;
@@ -58,8 +56,7 @@ fn n12_a_crash_at_any_call_of_a_backup_leaves_the_old_state_or_the_new_one() {
 /// The manifest that a killed run has renamed is in the cache alone. The next run believes it, and the power fails.
 #[test]
 fn n12_a_manifest_that_a_killed_run_has_left_unsynced_is_synced_before_units_are_used_again() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     back_up(&disk, "backup", 1).expect("is made");
     let mut states = vec![life.store.present()];
@@ -82,8 +79,7 @@ fn n12_a_manifest_that_a_killed_run_has_left_unsynced_is_synced_before_units_are
     back_up(&killed, "backup", 1).expect("is made");
     for moment in killed.take_moments() {
         for survival in Survival::ALL {
-            let copy = moment.disk.fork();
-            copy.crash_with(survival, moment.number);
+            let copy = crashed(&moment, survival);
             let found = loaded(&copy, "backup");
             assert!(states.contains(&found), "call {}, {survival:?}", moment.number);
         }
@@ -92,8 +88,7 @@ fn n12_a_manifest_that_a_killed_run_has_left_unsynced_is_synced_before_units_are
 
 #[test]
 fn a_crash_at_any_call_of_a_restore_leaves_nothing_or_all_of_it() {
-    let disk = SimDisk::new();
-    let (life, _worker) = filled(&disk, pictures());
+    let (disk, life, _worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     back_up(&disk, "backup", 1).expect("is made");
     let state = life.store.present();
@@ -103,8 +98,7 @@ fn a_crash_at_any_call_of_a_restore_leaves_nothing_or_all_of_it() {
     for moment in disk.take_moments() {
         for survival in Survival::ALL {
             let at = format!("call {}, {survival:?}", moment.number);
-            let copy = moment.disk.fork();
-            copy.crash_with(survival, moment.number);
+            let copy = crashed(&moment, survival);
             if is_created(&copy, "restored") {
                 whole += 1;
                 let life = Life::open(&copy.at("restored"), 1, pictures()).expect("opens");

@@ -6,8 +6,7 @@ use super::*;
 
 /// A database with log files and no picture in `data`.
 fn filled(disk: &SimDisk, settings: CheckpointConfig, has_checkpoint: bool) -> (Life, Worker) {
-    let life = Life::open(&disk.at("data"), 2, settings).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at("data"), 2, settings);
     for key in 0..30 {
         life.commit(&mut worker, key, Some(&[1; 500]));
         life.rig.settle();
@@ -18,6 +17,13 @@ fn filled(disk: &SimDisk, settings: CheckpointConfig, has_checkpoint: bool) -> (
     (life, worker)
 }
 
+/// The same on a new disk.
+fn filled_disk(settings: CheckpointConfig, has_checkpoint: bool) -> (SimDisk, Life, Worker) {
+    let disk = SimDisk::new();
+    let (life, worker) = filled(&disk, settings, has_checkpoint);
+    (disk, life, worker)
+}
+
 fn opened(disk: &SimDisk, folder: &str) -> Changes {
     Life::open(&at_rest(disk).at(folder), 2, settings()).expect("opens").found
 }
@@ -25,8 +31,7 @@ fn opened(disk: &SimDisk, folder: &str) -> Changes {
 #[test]
 fn a_database_without_a_picture_is_copied_with_its_log() {
     for (settings, has_checkpoint) in [(settings(), true), (settings(), false), (pictures(), false)] {
-        let disk = SimDisk::new();
-        let (life, mut worker) = filled(&disk, settings, has_checkpoint);
+        let (disk, life, mut worker) = filled_disk(settings, has_checkpoint);
         let durable = life.rig.log.durable_epoch();
         let state = life.store.present();
         let report = back_up(&disk, "backup", 1).expect("is made");
@@ -51,8 +56,7 @@ fn a_database_without_a_picture_is_copied_with_its_log() {
 
 #[test]
 fn commits_and_checkpoints_beside_a_copy_of_files_do_not_hurt_it() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, settings(), true);
+    let (disk, life, mut worker) = filled_disk(settings(), true);
     let options = CopyOptions::default();
     let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect("begins");
     let durable = life.rig.log.durable_epoch();
@@ -370,8 +374,7 @@ fn n20_a_log_that_is_damaged_in_the_source_is_not_cut() {
 
 #[test]
 fn a_crash_at_any_call_of_a_copy_of_files_leaves_nothing_or_all_of_it() {
-    let disk = SimDisk::new();
-    let (life, _worker) = filled(&disk, settings(), true);
+    let (disk, life, _worker) = filled_disk(settings(), true);
     let state = life.store.present();
     disk.keep_moments();
     run(backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins"))
@@ -380,8 +383,7 @@ fn a_crash_at_any_call_of_a_copy_of_files_leaves_nothing_or_all_of_it() {
     for moment in disk.take_moments() {
         for survival in Survival::ALL {
             let at = format!("call {}, {survival:?}", moment.number);
-            let copy = moment.disk.fork();
-            copy.crash_with(survival, moment.number);
+            let copy = crashed(&moment, survival);
             let files = copy.at("backup").files();
             let is_there =
                 files.contains(&"MANIFEST".to_owned()) && manifest(&copy, "backup").contains("state created");
@@ -480,8 +482,7 @@ fn l6_epochs_that_are_reserved_beside_a_copy_of_files_are_reserved_in_it() {
     let slow = LogConfig { epoch_interval: Duration::from_secs(3600), ..config(2) };
     let rig = Rig::open(Arc::new(disk.at("data").mounted()), slow, Clock::manual()).expect("opens");
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"row");
     let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
     let first = rig.epochs.now();
     for _ in 0..4 {
@@ -489,8 +490,7 @@ fn l6_epochs_that_are_reserved_beside_a_copy_of_files_are_reserved_in_it() {
         rig.log.reserved_epochs_step();
     }
     assert!(rig.epochs.now().number() > first.number() + EPOCHS_RESERVED_MIN);
-    worker.commit(&rig.epochs, 2, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 2, b"row");
     let report = loop {
         if let CopyStep::Ended(report) = copy.step(&Framing, 0).expect("goes on") {
             break *report;
@@ -502,8 +502,7 @@ fn l6_epochs_that_are_reserved_beside_a_copy_of_files_are_reserved_in_it() {
 
 #[test]
 fn what_a_killed_copy_of_files_has_left_is_in_no_backup_of_pages() {
-    let disk = SimDisk::new();
-    let (life, _worker) = filled(&disk, pictures(), false);
+    let (disk, life, _worker) = filled_disk(pictures(), false);
     let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
     while !disk.at("backup").files().iter().any(|name| name.starts_with("log1/log-")) {
         assert_eq!(copy.step(&Framing, 0).expect("goes on"), CopyStep::Worked);
@@ -593,8 +592,7 @@ fn n20_damage_of_a_log_is_said_though_another_ends_before_files_that_were_remove
 /// It shows a larger D than this database has had.
 #[test]
 fn n20_the_hint_of_another_database_says_nothing_of_this_ones_logs() {
-    let disk = SimDisk::new();
-    let (life, _worker) = filled(&disk, settings(), false);
+    let (disk, life, _worker) = filled_disk(settings(), false);
     let other = Life::open(&disk.at("other"), 1, settings()).expect("opens");
     (0..5000).for_each(|_| assert!(other.rig.advance()));
     other.rig.settle();

@@ -26,8 +26,7 @@ fn finish(copy: &mut CopyRun) -> Result<CopyReport, DurabilityError> {
 
 #[test]
 fn n16_units_that_became_free_beside_a_copier_are_not_used_again() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let state = life.store.present();
     // This database has it in memory which pages are free, and the copier is another process.
@@ -54,8 +53,7 @@ fn n16_units_that_became_free_beside_a_copier_are_not_used_again() {
 
 #[test]
 fn n16_a_copier_whose_lease_was_overrun_goes_on_from_the_newest_root() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let mut copy = begun(&disk);
     for _ in 0..3 {
@@ -86,8 +84,7 @@ fn n16_a_copier_whose_lease_was_overrun_goes_on_from_the_newest_root() {
 
 #[test]
 fn n16_a_copier_that_has_died_holds_nothing() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let reader = disk.at("data").mounted();
     let on: std::sync::Arc<dyn ensile_disk::Disk> = std::sync::Arc::new(reader.clone());
@@ -106,8 +103,7 @@ fn n16_a_copier_that_has_died_holds_nothing() {
 /// Beside this copy every page changes within the time that a lease is kept, again and again.
 #[test]
 fn n16_a_copier_that_is_slower_than_the_database_changes_ends_and_says_which_rate_would_do() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     back_up(&disk, "backup", 1).expect("is made");
     let before = (manifest(&disk, "backup"), loaded(&disk, "backup"));

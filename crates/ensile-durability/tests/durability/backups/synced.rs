@@ -74,8 +74,7 @@ fn n22_a_mark_in_the_cache_alone_is_synced_before_a_backup_has_its_epoch() {
         for is_backed_up_before in [false, true] {
             dies_everywhere((loggers, (settings(), segment_bytes)), is_backed_up_before, |_, life| {
                 let mut worker = life.rig.worker();
-                life.commit(&mut worker, 2, Some(b"written"));
-                life.rig.settle();
+                life.commit_epoch(&mut worker, 2, Some(b"written"));
                 (0..loggers).for_each(|logger| life.rig.log.logger_prepare(logger));
             });
         }
@@ -99,8 +98,7 @@ fn n22_a_mark_that_is_written_beside_a_copy_is_synced_before_its_epoch_is_in_it(
     let process = disk.at("data").mounted();
     let rig = Rig::open(Arc::new(process.clone()), config(1), Clock::manual()).expect("opens");
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"row");
     let copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
     worker.commit(&rig.epochs, 2, b"row").expect("runs");
     disk.stall(&[Operation::Sync]);

@@ -6,8 +6,7 @@ const SAYS: &str = "with another TID (N11)";
 
 #[test]
 fn n11_a_row_with_two_tids_in_a_picture_is_damage_and_no_backup_of_it_counts() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     back_up(&disk, "backup", 1).expect("is made");
     let before = (manifest(&disk, "backup"), loaded(&disk, "backup"));
@@ -40,8 +39,7 @@ fn n11_a_row_with_two_tids_in_a_picture_is_damage_and_no_backup_of_it_counts() {
 /// A backup gathers them into blocks, and none of these has more than a reader takes.
 #[test]
 fn a_backup_of_more_versions_beside_pages_than_a_block_has_room_for_has_them_all() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     (0..12).for_each(|key| put(&life, &mut worker, key, 200 << 10));
     let made = life.store.pages.as_ref().expect("it has pages");
     for (key, (tid, value)) in life.store.present().into_iter().take(12) {
@@ -63,8 +61,7 @@ fn a_backup_of_more_versions_beside_pages_than_a_block_has_room_for_has_them_all
 
 #[test]
 fn n11_two_versions_of_a_row_beside_the_pages_are_damage() {
-    let disk = SimDisk::new();
-    let (life, _worker) = filled(&disk, pictures());
+    let (disk, life, _worker) = filled_disk(pictures());
     let made = life.store.pages.as_ref().expect("it has pages");
     // No page has a row like this.
     for epoch in [2, 3] {
@@ -91,8 +88,7 @@ impl Recoverable for WithoutKeys {
 
 #[test]
 fn n11_an_older_picture_of_a_backup_is_compared_too() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     let (own, value) = life.store.present()[&7].clone();
     let other = Tid::first_of(Epoch::new(own.epoch().number() - 1));
     let made = life.store.pages.as_ref().expect("it has pages");

@@ -35,9 +35,7 @@ impl Walk for HeldWalk {
 
 #[test]
 fn close_waits_for_a_step_under_way_though_another_checkpointer_saw_the_log_stop() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, settings());
     life.commit(&mut worker, 1, Some(b"one"));
     let _demand = life.checkpoints.demand();
     assert_eq!(life.step(0), CheckpointStep::Worked);
@@ -68,9 +66,7 @@ fn close_waits_for_a_step_under_way_though_another_checkpointer_saw_the_log_stop
 
 #[test]
 fn a_checkpoint_beside_a_stopped_log_says_why_and_to_open_again() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, settings());
     let asked_before = life.checkpoints.demand();
     assert_eq!(life.step(0), CheckpointStep::Worked);
     life.commit(&mut worker, 1, Some(b"one"));
@@ -87,9 +83,8 @@ fn a_checkpoint_beside_a_stopped_log_says_why_and_to_open_again() {
 
 #[test]
 fn a_checkpoint_that_waits_for_a_full_log_gives_back_the_space_that_the_log_waits_for() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, CheckpointConfig { checkpointers: 1, ..settings() }).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) =
+        Life::first_with_worker(1, CheckpointConfig { checkpointers: 1, ..settings() });
     for key in 0..40 {
         life.commit(&mut worker, key, Some(&[1; 400]));
         life.rig.settle();
@@ -124,9 +119,7 @@ impl Recoverable for Panics {
 
 #[test]
 fn a_thread_that_panics_while_it_loads_keeps_no_other_one_waiting() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, settings());
     (0..20).for_each(|key| _ = life.commit(&mut worker, key, Some(b"value")));
     life.rig.settle();
     life.checkpoint().expect("installs");

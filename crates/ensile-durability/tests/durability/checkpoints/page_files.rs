@@ -10,8 +10,7 @@ fn one_checkpointer() -> CheckpointConfig {
 
 /// A database whose rows take some bytes each.
 fn filled(disk: &SimDisk, settings: CheckpointConfig) -> (Life, Worker) {
-    let life = Life::open(disk, 1, settings).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(disk, 1, settings);
     for key in 0..KEYS {
         put(&life, &mut worker, key, 4000);
     }
@@ -113,8 +112,7 @@ fn i3_what_a_leased_picture_has_is_not_written_over() {
     life.checkpoint().expect("is installed");
     let (manifest, expected) = (disk.bytes("MANIFEST"), life.store.present());
     let reader = disk.mounted();
-    let on: Arc<dyn Disk> = Arc::new(reader.clone());
-    let lease = lease(&on).expect("a lease");
+    let lease = lease(&handle(reader.clone())).expect("a lease");
     for round in 0..5 {
         (0..KEYS).for_each(|key| put(&life, &mut worker, key, 3000 + round));
         life.checkpoint().expect("is installed beside the lease");

@@ -11,8 +11,7 @@ fn one_checkpointer() -> CheckpointConfig {
 
 /// Rows that make a checkpoint of about `KEYS` times four kilobytes.
 fn filled(disk: &SimDisk) -> Life {
-    let life = Life::open(disk, 1, one_checkpointer()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(disk, 1, one_checkpointer());
     for key in 0..KEYS {
         life.commit(&mut worker, key, Some(&[1; VALUE_BYTES]));
         life.rig.settle();
@@ -83,8 +82,7 @@ fn an_attempt_gives_up_before_it_takes_what_is_left_to_the_log() {
         }
         life.step(0);
         least = least.min(before + free - disk.used_bytes());
-        life.commit(&mut worker, 1, Some(b"small"));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, 1, Some(b"small"));
         assert_eq!(life.rig.log.health(), Health::Running, "a writer was refused because of a checkpoint");
     };
     let Err(DurabilityError::CheckpointFailed(why)) = outcome else { panic!("it does not fit: {outcome:?}") };
@@ -103,8 +101,7 @@ fn an_attempt_gives_up_before_it_takes_what_is_left_to_the_log() {
 fn l6_epochs_are_reserved_beside_a_checkpoint_that_takes_long() {
     let disk = SimDisk::new();
     let config = CheckpointConfig { checkpointers: 1, files: 1, bandwidth: Some(1000), ..settings() };
-    let life = Life::open(&disk, 1, config).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk, 1, config);
     for key in 0..KEYS {
         life.commit(&mut worker, key, Some(&[1; 8000]));
         life.rig.settle();

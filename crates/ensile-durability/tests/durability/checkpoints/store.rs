@@ -254,7 +254,7 @@ pub(crate) struct Life {
     /// What recovery found.
     pub(crate) found: Changes,
     /// The folder, and the process's way to it.
-    pub(super) disk: ensile_sim::SimDisk,
+    pub(super) disk: SimDisk,
     pub(super) counted: CountedDisk,
 }
 
@@ -274,16 +274,35 @@ pub(crate) fn cycling() -> CheckpointConfig {
 
 impl Life {
     pub(crate) fn open(
-        disk: &ensile_sim::SimDisk,
+        disk: &SimDisk,
         loggers: usize,
         settings: CheckpointConfig,
     ) -> Result<Self, DurabilityError> {
         Self::open_with(disk, LogConfig { segment_bytes: 4096, ..config(loggers) }, settings)
     }
 
+    pub(crate) fn with_worker(disk: &SimDisk, loggers: usize, settings: CheckpointConfig) -> (Self, Worker) {
+        let life = Self::open(disk, loggers, settings).expect("opens");
+        let worker = life.rig.worker();
+        (life, worker)
+    }
+
+    /// The first one on a new disk.
+    pub(crate) fn first(loggers: usize, settings: CheckpointConfig) -> (SimDisk, Self) {
+        let disk = SimDisk::new();
+        let life = Self::open(&disk, loggers, settings).expect("opens");
+        (disk, life)
+    }
+
+    pub(crate) fn first_with_worker(loggers: usize, settings: CheckpointConfig) -> (SimDisk, Self, Worker) {
+        let (disk, life) = Self::first(loggers, settings);
+        let worker = life.rig.worker();
+        (disk, life, worker)
+    }
+
     /// The same with all settings of the log.
     pub(crate) fn open_with(
-        disk: &ensile_sim::SimDisk,
+        disk: &SimDisk,
         config: LogConfig,
         settings: CheckpointConfig,
     ) -> Result<Self, DurabilityError> {
@@ -292,7 +311,7 @@ impl Life {
 
     /// The same into this state, which is empty.
     pub(crate) fn open_into(
-        disk: &ensile_sim::SimDisk,
+        disk: &SimDisk,
         config: LogConfig,
         settings: CheckpointConfig,
         store: Store,
@@ -318,6 +337,13 @@ impl Life {
         worker.appender.append(tid, |out| out.extend_from_slice(&body));
         worker.appender.release();
         worker.commit.unbind();
+        tid
+    }
+
+    /// A whole commit, and the end of its epoch.
+    pub(crate) fn commit_epoch(&self, worker: &mut Worker, key: u64, value: Option<&[u8]>) -> Tid {
+        let tid = self.commit(worker, key, value);
+        self.rig.settle();
         tid
     }
 

@@ -9,9 +9,7 @@ fn disk_with_checkpoint(value: &[u8]) -> SimDisk {
 
 /// The same with the keys from `first` on.
 fn disk_with_keys(first: u64, value: &[u8]) -> SimDisk {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, settings());
     for key in first..first + 20 {
         life.commit(&mut worker, key, Some(value));
     }

@@ -187,8 +187,7 @@ impl Cells {
     /// The verdict of recovery. What it calls damage an examination names with the same file and offset, and nothing
     /// else is damage to it.
     fn judge(&self, damaged: &SimDisk) -> Verdict {
-        let on: Arc<dyn Disk> = Arc::new(damaged.fork());
-        let examined = examine(&on, &Store::default()).expect("it can be read").damage;
+        let examined = examine(&handle(damaged.fork()), &Store::default()).expect("it can be read").damage;
         let verdict = self.folder.judge(damaged).unwrap_or_else(|error| panic!("{error}"));
         match &verdict {
             Verdict::Damaged { file, offset } => {

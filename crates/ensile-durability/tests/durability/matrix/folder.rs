@@ -221,8 +221,7 @@ impl Folder {
 
     /// Bytes of page files that the installed picture has.
     pub(crate) fn picture_bytes(&self) -> u64 {
-        let disk: Arc<dyn Disk> = Arc::new(self.copy());
-        let found = examine(&disk, &Store::default()).expect("the folder is whole");
+        let found = examine(&handle(self.copy()), &Store::default()).expect("the folder is whole");
         let picture = found.checkpoint.and_then(|checkpoint| checkpoint.picture).expect("it has one");
         assert!(
             picture.displaced > 0 && picture.displaced_tails > 0 && picture.ages.len() > 2,

@@ -58,8 +58,7 @@ fn enter(folder: &Folder, disk: &SimDisk) -> Result<(), String> {
         let disk = disk.fork();
         let life = Life::open(&disk, 3, settings())?;
         let mut worker = life.rig.worker();
-        life.commit(&mut worker, 1, Some(b"later"));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, 1, Some(b"later"));
         life.checkpoint()?;
         drop(worker);
         life.checkpoints.close(&life.store);

@@ -11,8 +11,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn h3_what_was_shipped_stays_so_while_the_next_life_ships_the_rest() {
     for has_checkpoint in [false, true] {
-        let disk = SimDisk::new();
-        let mut machine = Machine::open(&disk, "a", 2, settings());
+        let (disk, mut machine) = Machine::first(2, settings());
         machine.write(0..12);
         if has_checkpoint {
             machine.life.checkpoint().expect("is installed");
@@ -28,8 +27,7 @@ fn h3_what_was_shipped_stays_so_while_the_next_life_ships_the_rest() {
         assert!(manifests > 1, "{manifests} manifests");
         let state = machine.ship_all();
         machine.end(&disk);
-        taken_over(&disk, "b").expect("takes over");
-        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+        assert_taken_over(&disk, "b", &state);
     }
 }
 
@@ -37,8 +35,7 @@ fn h3_what_was_shipped_stays_so_while_the_next_life_ships_the_rest() {
 #[test]
 fn h3_a_generation_whose_last_files_went_unshipped_is_not_published_as_a_whole() {
     for with_more in [0, 12] {
-        let disk = SimDisk::new();
-        let mut machine = Machine::open(&disk, "a", 1, settings());
+        let (disk, mut machine) = Machine::first(1, settings());
         machine.write(0..20);
         machine.ship_all();
         let shipped = machine.shipper.stats().shipped_epoch;
@@ -62,16 +59,14 @@ fn h3_a_generation_whose_last_files_went_unshipped_is_not_published_as_a_whole()
         ship_watched(&disk, &machine, shipped);
         let state = machine.ship_all();
         machine.end(&disk);
-        taken_over(&disk, "b").expect("takes over");
-        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+        assert_taken_over(&disk, "b", &state);
     }
 }
 
 /// A process dies between the naming of an object and the sync of its name. The next one finds it, and power fails.
 #[test]
 fn h1_the_name_of_an_object_of_a_life_before_is_synced_before_a_manifest_has_it() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..4);
     machine.ship_all();
     machine.write(4..16);
@@ -106,8 +101,7 @@ fn h1_the_name_of_an_object_of_a_life_before_is_synced_before_a_manifest_has_it(
 /// The first checkpoint takes an hour, and no manifest can be installed before.
 #[test]
 fn h5_the_limit_holds_while_nothing_can_be_published() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..8);
     machine.life.checkpoint().expect("is installed");
     machine.settle_steps();
@@ -132,15 +126,13 @@ fn h5_the_limit_holds_while_nothing_can_be_published() {
     machine.write(0..10);
     let state = machine.ship_all();
     machine.end(&disk);
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    assert_taken_over(&disk, "b", &state);
 }
 
 /// An object is gone from the store, and its file is about to go here.
 #[test]
 fn h5_the_file_of_an_object_that_is_gone_stays_until_it_is_put_again() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..30);
     machine.ship_all();
     let text = newest_manifest(&disk);
@@ -167,8 +159,7 @@ fn h5_the_file_of_an_object_that_is_gone_stays_until_it_is_put_again() {
 /// One log is ahead of the other: its last files are in the store, and behind the state that the manifest names.
 #[test]
 fn h5_a_file_that_was_put_is_held_until_a_manifest_names_it() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 2, settings());
+    let (disk, mut machine) = Machine::first(2, settings());
     machine.write(0..8);
     machine.close_files();
     // The worker's log closes files, and the other one has nothing to close.
@@ -206,8 +197,7 @@ fn object_to(disk: &SimDisk, largest: u64) -> String {
 #[test]
 fn h5_a_file_that_ends_in_the_first_epoch_of_the_shared_checkpoint_is_not_covered_by_it() {
     use ensile_disk::Disk as _;
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..8);
     let handle = machine.life.checkpoints.demand();
     machine.life.step(0);
@@ -224,10 +214,8 @@ fn h5_a_file_that_ends_in_the_first_epoch_of_the_shared_checkpoint_is_not_covere
     let state = machine.ship_all();
     assert_eq!(machine.shipper.stats().last_error, None);
     let object = object_to(&disk, low.number());
-    let copy = disk.fork();
-    copy.kill();
-    taken_over(&copy, "b").expect("takes over");
-    assert_eq!(Machine::open(&copy, "b", 1, settings()).found(), state);
+    let copy = copy_at_rest(&disk);
+    assert_taken_over(&copy, "b", &state);
     // Its object is gone from the store, and the next checkpoint covers it here.
     disk.at(SHARED).remove(&object).expect("is there");
     machine.step_after(1, 61 * SECOND);
@@ -278,8 +266,7 @@ fn l6_epochs_that_are_reserved_while_nothing_is_written_are_reserved_in_the_stor
 /// The shared folder shows listings from a cache.
 #[test]
 fn h2_a_listing_that_lacks_the_own_manifest_is_an_error() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..20);
     machine.ship_all();
     machine.step_after(1, 61 * SECOND);
@@ -309,8 +296,7 @@ fn h2_a_listing_that_lacks_the_own_manifest_is_an_error() {
 fn a_local_file_that_is_missing_or_damaged_is_told_and_holds_nothing_up() {
     use ensile_disk::Disk as _;
     for is_missing in [false, true] {
-        let disk = SimDisk::new();
-        let mut machine = Machine::open(&disk, "a", 1, settings());
+        let (disk, mut machine) = Machine::first(1, settings());
         machine.write(0..20);
         machine.ship_all();
         machine.write(0..20);
@@ -347,8 +333,7 @@ fn a_local_file_that_is_missing_or_damaged_is_told_and_holds_nothing_up() {
 /// A take-over that has read the manifest before may still be reading them.
 #[test]
 fn h4_objects_that_no_manifest_names_any_more_stay_for_the_whole_grace() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..30);
     machine.ship_all();
     let named = objects(&disk);
@@ -370,8 +355,7 @@ fn h4_objects_that_no_manifest_names_any_more_stay_for_the_whole_grace() {
 
 #[test]
 fn a_grace_of_no_time_holds_nothing_up() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     let config = ShippingConfig { grace: Duration::ZERO, ..shipping(&machine.store) };
     machine.restart_shipper(config);
     for round in 0..3 {
@@ -388,6 +372,5 @@ fn a_grace_of_no_time_holds_nothing_up() {
     assert_eq!(objects(&disk).iter().find(is_unnamed), None, "what is not named goes");
     let state = machine.ship_all();
     machine.end(&disk);
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    assert_taken_over(&disk, "b", &state);
 }

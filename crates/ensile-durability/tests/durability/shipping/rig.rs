@@ -213,6 +213,13 @@ impl Machine {
         Self::try_open_to(Reached::on(disk), &disk.at(folder), loggers, settings)
     }
 
+    /// The first life of `a` on a new disk.
+    pub(super) fn first(loggers: usize, settings: CheckpointConfig) -> (SimDisk, Self) {
+        let disk = SimDisk::new();
+        let machine = Self::open(&disk, "a", loggers, settings);
+        (disk, machine)
+    }
+
     /// One that ships to this store.
     pub(super) fn try_open_to(
         store: Arc<Reached>,
@@ -376,11 +383,26 @@ impl Machine {
     }
 }
 
+/// A database `a` with a checkpoint, all of which is shipped.
+pub(super) fn shipped() -> (SimDisk, Machine) {
+    let (disk, mut machine) = Machine::first(1, settings());
+    machine.write(0..20);
+    machine.life.checkpoint().expect("is installed");
+    machine.ship_all();
+    (disk, machine)
+}
+
 /// Takes over into this folder, which has nothing else then.
 pub(super) fn taken_over(disk: &SimDisk, folder: &str) -> Result<TakeOverReport, DurabilityError> {
     let report = run(begin(disk, folder)?)?;
     check_listed(&examined_at_rest(&disk.at(folder)));
     Ok(report)
+}
+
+/// Takes over into this folder, which has this state then.
+pub(super) fn assert_taken_over(disk: &SimDisk, folder: &str, state: &Seen) {
+    taken_over(disk, folder).expect("takes over");
+    assert_eq!(&Machine::open(disk, folder, 1, settings()).found(), state);
 }
 
 /// Begins to.
@@ -413,8 +435,7 @@ pub(super) fn ship_watched(disk: &SimDisk, machine: &Machine, mut least: Epoch) 
             (manifest, seen) = (stats.manifest, seen + 1);
             assert!(stats.shipped_epoch >= least, "step {step}: {} behind {least}", stats.shipped_epoch);
             least = stats.shipped_epoch;
-            let copy = disk.fork();
-            copy.kill();
+            let copy = copy_at_rest(&disk);
             let report =
                 taken_over(&copy, "watched").unwrap_or_else(|error| panic!("manifest {manifest}: {error}"));
             assert_eq!(report.epoch, least);

@@ -142,16 +142,14 @@ fn manifest_of_one_log(has_entries: bool) -> SimDisk {
     let disk = SimDisk::new();
     let life = open(&disk, 1);
     let mut worker = life.rig.worker();
-    life.commit(&mut worker, 0, Some(b"in log 0"));
-    life.rig.settle();
+    life.commit_epoch(&mut worker, 0, Some(b"in log 0"));
     drop((worker, life));
     disk.crash_with(Survival::Everything, 0);
     let before = disk.bytes(MANIFEST);
     let life = open(&disk, 2);
     let mut workers = [life.rig.worker(), life.rig.worker()];
     if has_entries {
-        life.commit(&mut workers[1], 1, Some(b"in log 1"));
-        life.rig.settle();
+        life.commit_epoch(&mut workers[1], 1, Some(b"in log 1"));
     }
     drop((workers, life));
     disk.crash_with(Survival::Everything, 0);

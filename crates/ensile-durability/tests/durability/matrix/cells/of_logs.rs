@@ -119,13 +119,10 @@ fn a_length_at_d_is_a_torn_tail_told_and_the_epoch_before() {
 #[test]
 fn a_length_at_d_between_blocks_of_the_only_log_is_what_a_crash_before_the_write_leaves() {
     // The bytes of a file that was left open are the same either way, so nothing can tell.
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let mut ends = Vec::new();
     for key in 0..2 {
-        let tid = worker.commit(&rig.epochs, key, b"durable").expect("runs");
-        rig.settle();
+        let tid = rig.commit_epoch(&mut worker, key, b"durable");
         assert!(rig.log.durable_epoch() >= tid.epoch());
         ends.push(rig.log.stats().bytes + OPENING_BYTES);
     }
