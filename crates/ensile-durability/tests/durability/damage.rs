@@ -106,20 +106,77 @@ const DATA_BLOCK_BYTES: u64 = 80 + 12 + 8 + 300;
 const STEP_BYTES: u64 = DATA_BLOCK_BYTES + 80;
 
 #[test]
-fn a_flipped_bit_in_a_payload_below_d_names_file_and_offset() {
-    let disk = disk_with_entries(false);
-    disk.flip("log1/log-1-0", OPENING_BYTES + STEP_BYTES + 100, 4);
-    let (file, offset, detail) = damage_found(&disk);
-    assert_eq!((&*file, offset), ("log1/log-1-0", OPENING_BYTES + STEP_BYTES));
-    assert!(detail.contains("checksum"), "{detail}");
+fn damage_below_d_names_its_file() {
+    const LOGS: [&str; 2] = ["log0/log-1-0", "log1/log-1-0"];
+    type Row = (&'static str, fn(&SimDisk), &'static str, Option<u64>, &'static str);
+    let rows: [Row; 8] = [
+        (
+            "a bit of a payload",
+            |disk| disk.flip(LOGS[1], OPENING_BYTES + STEP_BYTES + 100, 4),
+            LOGS[1],
+            Some(OPENING_BYTES + STEP_BYTES),
+            "checksum",
+        ),
+        (
+            "a bit of a header",
+            |disk| disk.flip(LOGS[0], OPENING_BYTES + 20, 1),
+            LOGS[0],
+            Some(OPENING_BYTES),
+            "",
+        ),
+        (
+            "an older generation",
+            |disk| {
+                drop(Rig::simulated(disk, 1));
+                disk.crash(2);
+                disk.flip(LOGS[0], OPENING_BYTES + 2 * STEP_BYTES + 90, 1);
+            },
+            LOGS[0],
+            None,
+            "",
+        ),
+        ("a listed log is missing", |disk| disk.lose(LOGS[1]), LOGS[1], None, "missing"),
+        ("no manifest, and entries", |disk| disk.lose("MANIFEST"), "MANIFEST", None, ""),
+        ("a byte of the manifest", |disk| disk.flip("MANIFEST", 30, 1), "MANIFEST", None, ""),
+        (
+            "logs that are not listed and cannot be read, and are not removed",
+            |disk| {
+                disk.lose("MANIFEST");
+                LOGS.iter().for_each(|log| disk.flip(log, 20, 1));
+            },
+            "MANIFEST",
+            None,
+            "",
+        ),
+        (
+            "a log of another database, whose own bytes are whole",
+            |disk| {
+                let [closed, other] = [true, true].map(disk_with_entries);
+                closed.files().iter().for_each(|file| disk.put(file, closed.bytes(file)));
+                disk.put(LOGS[1], other.bytes(LOGS[1]));
+            },
+            LOGS[1],
+            None,
+            "another database",
+        ),
+    ];
+    for (name, change, file, offset, detail) in rows {
+        let disk = disk_with_entries(false);
+        change(&disk);
+        let found = damage_found(&disk);
+        assert!(found.0 == file && offset.is_none_or(|at| at == found.1), "{name}: {found:?}");
+        assert!(found.2.contains(detail), "{name}: {found:?}");
+    }
 }
 
+/// It cannot be read, or a later one stands in its place.
 #[test]
-fn a_flipped_bit_in_a_header_below_d_names_file_and_offset() {
-    let disk = disk_with_entries(false);
-    disk.flip("log0/log-1-0", OPENING_BYTES + 20, 1);
-    let (file, offset, _) = damage_found(&disk);
-    assert_eq!((&*file, offset), ("log0/log-1-0", OPENING_BYTES));
+fn a_damaged_first_file_is_damage_and_no_other_stands_in_for_it() {
+    let (disk, files) = disk_with_files();
+    let unread = disk.fork();
+    unread.flip(&files[0], 32, 16);
+    disk.put(&files[0], disk.bytes(&files[2]));
+    assert_eq!([unread, disk].map(|disk| damage_found(&disk).0), [files[0].clone(), files[0].clone()]);
 }
 
 #[test]
@@ -200,24 +257,6 @@ fn the_hint_is_written_about_every_second_and_nobody_waits_for_it() {
 }
 
 #[test]
-fn damage_in_an_older_generation_is_found() {
-    let disk = disk_with_entries(false);
-    drop(Rig::simulated(&disk, 1));
-    disk.crash(2);
-    disk.flip("log0/log-1-0", OPENING_BYTES + 2 * STEP_BYTES + 90, 1);
-    assert_eq!(damage_found(&disk).0, "log0/log-1-0");
-}
-
-#[test]
-fn a_listed_log_that_is_missing_is_damage() {
-    let disk = disk_with_entries(false);
-    disk.lose("log1/log-1-0");
-    let (file, _, detail) = damage_found(&disk);
-    assert_eq!(file, "log1/log-1-0");
-    assert!(detail.contains("missing"), "{detail}");
-}
-
-#[test]
 fn an_emptied_log_is_damage_though_no_other_log_shows_what_it_held() {
     let (disk, rig) = Rig::first_life(1);
     rig.commit_epoch(&mut rig.worker(), 1, b"durable");
@@ -226,20 +265,6 @@ fn an_emptied_log_is_damage_though_no_other_log_shows_what_it_held() {
     let (file, offset, detail) = damage_found(&disk);
     assert_eq!((&*file, offset), ("log0/log-1-0", 0));
     assert!(detail.contains("begins with a mark"), "{detail}");
-}
-
-#[test]
-fn a_missing_manifest_is_damage_once_there_are_entries() {
-    let disk = disk_with_entries(false);
-    disk.lose("MANIFEST");
-    assert_eq!(damage_found(&disk).0, "MANIFEST");
-}
-
-#[test]
-fn a_flipped_byte_in_the_manifest_is_damage() {
-    let disk = disk_with_entries(false);
-    disk.flip("MANIFEST", 30, 1);
-    assert_eq!(damage_found(&disk).0, "MANIFEST");
 }
 
 #[test]
@@ -365,16 +390,6 @@ fn a_block_forged_inside_a_value_of_a_torn_tail_keeps_no_database_closed() {
 }
 
 #[test]
-fn a_log_that_is_not_listed_and_cannot_be_read_is_not_removed() {
-    let disk = disk_with_entries(false);
-    disk.lose("MANIFEST");
-    for log in ["log0/log-1-0", "log1/log-1-0"] {
-        disk.flip(log, 20, 1);
-    }
-    assert_eq!(damage_found(&disk).0, "MANIFEST");
-}
-
-#[test]
 fn the_hint_shows_no_epoch_that_passed_without_a_synced_mark() {
     let (disk, rig) = Rig::first_life(1);
     for _ in 0..5 {
@@ -387,15 +402,6 @@ fn the_hint_shows_no_epoch_that_passed_without_a_synced_mark() {
     assert!(Rig::simulated(&disk, 1).report.torn_tails.is_empty(), "nothing was lost");
 }
 
-#[test]
-fn a_log_of_another_database_is_damage_though_its_own_bytes_are_whole() {
-    let (disk, other) = (disk_with_entries(true), disk_with_entries(true));
-    disk.put("log1/log-1-0", other.bytes("log1/log-1-0"));
-    let (file, _, detail) = damage_found(&disk);
-    assert_eq!(file, "log1/log-1-0");
-    assert!(detail.contains("another database"), "{detail}");
-}
-
 /// One log in several files, and their names in order.
 fn disk_with_files() -> (SimDisk, Vec<String>) {
     let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
@@ -404,20 +410,6 @@ fn disk_with_files() -> (SimDisk, Vec<String>) {
     let files: Vec<_> = disk.files().into_iter().filter(|name| name.contains("log-")).collect();
     assert!(files.len() > 3);
     (disk, files)
-}
-
-#[test]
-fn a_first_file_that_cannot_be_read_is_damage_and_the_next_one_does_not_stand_in_for_it() {
-    let (disk, files) = disk_with_files();
-    disk.flip(&files[0], 32, 16);
-    assert_eq!(damage_found(&disk).0, files[0]);
-}
-
-#[test]
-fn a_later_file_of_a_log_does_not_pass_for_its_first() {
-    let (disk, files) = disk_with_files();
-    disk.put(&files[0], disk.bytes(&files[2]));
-    assert_eq!(damage_found(&disk).0, files[0]);
 }
 
 #[test]

@@ -9,43 +9,39 @@ use crate::prelude::*;
 /// How long a test waits for what hangs if it is wrong.
 const HANGS_AFTER: std::time::Duration = std::time::Duration::from_secs(600);
 
-fn poisoned_by(fail: impl Fn(&SimDisk)) {
-    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
-    let kept = rig.commit_epoch(&mut worker, 1, b"kept");
-    let unknown = worker.commit(&rig.epochs, 2, b"unknown").expect("runs");
-    assert!(is_durable(&rig.log, unknown.epoch()).is_pending());
-    fail(&disk);
-    rig.advance();
-    assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
-    let Poll::Ready(Err(DurabilityError::OutcomeUnknown(reason))) = is_durable(&rig.log, unknown.epoch())
-    else {
-        panic!("the outcome is unknown");
-    };
-    assert!(reason.contains("log0/log-1-0"), "names the file: {reason}");
-    assert!(matches!(rig.log.wait_durable(unknown.epoch()), Err(DurabilityError::OutcomeUnknown(_))));
-    rig.log.wait_durable(kept.epoch()).expect("was durable before");
-    assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::Stopped(_))));
-    assert!(matches!(rig.log.health(), Health::Poisoned(_)));
-    // The disk works again, and the log still does not believe it.
-    for _ in 0..3 {
-        rig.settle();
-        assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
-        assert_eq!(rig.log.durable_epoch(), kept.epoch(), "no later epoch is ever reported durable");
+#[test]
+fn a_failed_sync_or_write_poisons_for_good() {
+    for is_sync in [true, false] {
+        let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
+        let kept = rig.commit_epoch(&mut worker, 1, b"kept");
+        let unknown = worker.commit(&rig.epochs, 2, b"unknown").expect("runs");
+        assert!(is_durable(&rig.log, unknown.epoch()).is_pending());
+        if is_sync {
+            disk.fail_sync(1)
+        } else {
+            disk.fail_write(1)
+        }
+        rig.advance();
+        assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped, "sync: {is_sync}");
+        let Poll::Ready(Err(DurabilityError::OutcomeUnknown(reason))) = is_durable(&rig.log, unknown.epoch())
+        else {
+            panic!("the outcome is unknown, sync: {is_sync}");
+        };
+        assert!(reason.contains("log0/log-1-0"), "names the file: {reason}");
+        assert!(matches!(rig.log.wait_durable(unknown.epoch()), Err(DurabilityError::OutcomeUnknown(_))));
+        rig.log.wait_durable(kept.epoch()).expect("was durable before");
+        assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::Stopped(_))));
+        assert!(matches!(rig.log.health(), Health::Poisoned(_)));
+        // The disk works again, and the log still does not believe it.
+        for _ in 0..3 {
+            rig.settle();
+            assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
+            assert_eq!(rig.log.durable_epoch(), kept.epoch(), "no later epoch is ever reported durable");
+        }
+        assert!(matches!(rig.log.close(), Err(DurabilityError::OutcomeUnknown(_))));
+        disk.crash(9);
+        assert_eq!(Rig::simulated(&disk, 1).rows[&1].0, kept, "sync: {is_sync}");
     }
-    assert!(matches!(rig.log.close(), Err(DurabilityError::OutcomeUnknown(_))));
-    disk.crash(9);
-    let rig = Rig::simulated(&disk, 1);
-    assert_eq!(rig.rows[&1].0, kept);
-}
-
-#[test]
-fn a_failed_sync_poisons_for_good() {
-    poisoned_by(|disk| disk.fail_sync(1));
-}
-
-#[test]
-fn a_failed_write_poisons_for_good() {
-    poisoned_by(|disk| disk.fail_write(1));
 }
 
 #[test]

@@ -265,14 +265,10 @@ fn check_recovery(before_images: bool) -> Result<()> {
     Ok(())
 }
 
+/// With and without before-images.
 #[test]
 fn deletes_of_rows_of_64_kib_are_recovered() -> Result<()> {
-    check_recovery(false)
-}
-
-#[test]
-fn deletes_of_rows_of_64_kib_are_recovered_with_before_images() -> Result<()> {
-    check_recovery(true)
+    [false, true].into_iter().try_for_each(check_recovery)
 }
 
 /// Bytes, blocks and entries of the log for deletes of rows of this length, by a logger that the test steps.

@@ -321,12 +321,8 @@ fn fill_a_buffer(with_images: bool) -> Result<()> {
     db.close()
 }
 
+/// With and without before-images.
 #[test]
 fn entries_that_just_fit_a_log_buffer_are_as_long_as_was_reserved() -> Result<()> {
-    fill_a_buffer(false)
-}
-
-#[test]
-fn so_are_those_with_before_images() -> Result<()> {
-    fill_a_buffer(true)
+    [false, true].into_iter().try_for_each(fill_a_buffer)
 }

@@ -103,12 +103,8 @@ fn takes_over_from(store: &Arc<dyn SharedStore>, folders: &Folders, strategy: St
 }
 
 #[test]
-fn another_machine_takes_over_with_fuzzy_checkpoints() {
+fn another_machine_takes_over_with_fuzzy_or_cycling_checkpoints() {
     takes_over_with(Strategy::Fuzzy, "fuzzy");
-}
-
-#[test]
-fn another_machine_takes_over_with_cycling_checkpoints() {
     takes_over_with(Strategy::Cycling, "cycling");
 }
 

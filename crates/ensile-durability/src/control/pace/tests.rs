@@ -3,10 +3,14 @@
 use super::*;
 
 #[test]
-fn without_a_limit_nobody_waits() {
+fn without_a_limit_nobody_waits_and_a_pause_is_not_followed_by_a_burst() {
     let mut pace = WritePace::new(None);
     pace.spend(u64::MAX);
     assert_eq!(pace.wait(0), Duration::ZERO);
+    let mut pace = WritePace::new(Some(1_000_000));
+    assert_eq!(pace.wait(3_600_000_000_000), Duration::ZERO);
+    pace.spend(30_000);
+    assert_eq!(pace.wait(3_600_000_000_000), Duration::from_millis(20), "10 ms were kept");
 }
 
 #[test]
@@ -19,14 +23,6 @@ fn a_block_is_paid_for_before_the_next() {
         assert_eq!(wait, Duration::from_millis(wait_ms), "at {now_ms} ms");
         pace.spend(spent);
     }
-}
-
-#[test]
-fn a_pause_is_not_followed_by_a_burst() {
-    let mut pace = WritePace::new(Some(1_000_000));
-    assert_eq!(pace.wait(3_600_000_000_000), Duration::ZERO);
-    pace.spend(30_000);
-    assert_eq!(pace.wait(3_600_000_000_000), Duration::from_millis(20), "10 ms were kept");
 }
 
 #[test]

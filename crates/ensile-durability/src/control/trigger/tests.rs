@@ -85,14 +85,10 @@ fn a_result_that_waits_begins_a_picture_and_after_a_failure_a_while_later() {
 }
 
 #[test]
-fn so_many_bytes_of_log_do_not_wait_for_the_interval() {
+fn so_many_bytes_or_entries_of_log_do_not_wait_for_the_interval_or_each_other() {
     let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(64 * MB), ..Trigger::default() };
     assert_eq!(decide(&trigger, &situation(1, 64 * MB, 10_000 * MB)), Some(CheckpointReason::LogBytes));
     assert_eq!(decide(&trigger, &situation(1, 64 * MB - 1, 0)), None);
-}
-
-#[test]
-fn so_many_entries_do_not_wait_for_their_bytes() {
     let trigger = Trigger { log_bytes: Some(64 * MB), log_records: Some(1_000), ..Trigger::default() };
     let after = |log_records| Situation { log_records, ..situation(1, MB, 0) };
     assert_eq!(decide(&trigger, &after(999)), None);
@@ -237,17 +233,13 @@ fn failures_in_a_row_put_the_next_attempt_off_for_longer_and_longer() {
 }
 
 #[test]
-fn a_log_that_waits_for_space_is_left_what_there_is() {
+fn without_settings_and_while_the_log_waits_for_space_only_a_demand_begins_one() {
+    assert_eq!(decide(&Trigger::default(), &situation(1 << 20, 1 << 40, 0)), None);
     let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(MB), ..Trigger::default() };
     let full = Situation { is_log_full: true, ..situation(20, 64 * MB, 0) };
     assert_eq!(decide(&trigger, &full), None);
     let demanded = Situation { is_demanded: true, ..full };
     assert_eq!(decide(&trigger, &demanded), Some(CheckpointReason::Demand));
-}
-
-#[test]
-fn without_settings_only_a_demand_begins_one() {
-    assert_eq!(decide(&Trigger::default(), &situation(1 << 20, 1 << 40, 0)), None);
 }
 
 #[test]

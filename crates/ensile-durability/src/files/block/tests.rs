@@ -182,16 +182,12 @@ fn entries_come_back_as_they_were_pushed() {
 }
 
 #[test]
-fn a_cut_payload_is_refused_at_every_length() {
+fn a_cut_payload_and_status_bits_in_a_logged_tid_are_refused() {
     let (header, block) = documented();
     let payload = &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
     for length in 1..payload.len() {
         assert!(FramedEntries::new(&payload[..length]).any(|entry| entry.is_err()), "cut to {length}");
     }
-}
-
-#[test]
-fn status_bits_in_a_logged_tid_are_refused() {
     let (header, mut block) = documented();
     block[HEADER_BYTES] |= 1;
     let payload = &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];

@@ -189,10 +189,13 @@ fn payloads_are_looked_at_only_where_nothing_shows_that_they_were_synced() {
 }
 
 #[test]
-fn neighbouring_blocks_are_one_run_marks_included() {
+fn neighbouring_blocks_are_one_run_and_later_blocks_show_what_was_synced() {
     let chain = read(&write_log(1000, 1, 1 << 20));
     assert_eq!(chain.links[0].runs.len(), 1);
     assert_eq!(entries(&chain), 1000);
+    let disk = write_log(3, 1, 1 << 20);
+    // The third data block shows the second mark; the third mark is shown by nothing.
+    assert_eq!(read(&disk).links[0].synced_to, step_at(2) as u64);
 }
 
 #[test]
@@ -246,13 +249,6 @@ fn zeros_behind_the_last_block_are_no_tail_and_other_bytes_are() {
     let chain = read(&disk);
     assert_eq!((chain.end.offset, chain.tail.bytes), (step_at(2) as u64, 1001));
     assert_eq!(chain.mark, Epoch::new(12));
-}
-
-#[test]
-fn what_later_blocks_show_to_be_synced_is_known() {
-    let disk = write_log(3, 1, 1 << 20);
-    // The third data block shows the second mark; the third mark is shown by nothing.
-    assert_eq!(read(&disk).links[0].synced_to, step_at(2) as u64);
 }
 
 /// What the author of a value can make: everything right but the salt.

@@ -73,25 +73,25 @@ fn assert_damaged(verdict: Result<Verdict, DurabilityError>, name: &str) {
 }
 
 #[test]
-fn an_open_generation_is_durable_up_to_its_shortest_log() {
+fn an_open_generation_is_durable_up_to_its_shortest_log_or_its_beginning_and_what_is_behind_is_torn() {
     assert_eq!(durable(decide(&generation(None), &[chain(0, 9, 7, 0), chain(1, 7, 6, 0)], None)), (7, 0));
-}
-
-#[test]
-fn an_open_generation_without_marks_is_durable_up_to_its_beginning() {
     assert_eq!(durable(decide(&generation(None), &[chain(0, 2, 0, 0), chain(1, 0, 0, 0)], None)), (2, 0));
-}
-
-#[test]
-fn bytes_behind_an_open_chain_are_a_torn_tail() {
     assert_eq!(durable(decide(&generation(None), &[chain(0, 9, 7, 512), chain(1, 7, 6, 0)], None)), (7, 1));
+    assert_eq!(
+        durable(decide(&generation(Some(6)), &[chain(0, 9, 7, 512), chain(1, 7, 6, 9)], None)),
+        (6, 0)
+    );
 }
 
 #[test]
-fn an_open_log_shorter_than_a_published_d_is_damaged() {
+fn an_open_log_shorter_than_a_published_d_and_a_closed_one_below_its_d_are_damaged() {
     assert_damaged(
         decide(&generation(None), &[chain(0, 9, 8, 0), chain(1, 7, 6, 512)], None),
         "log1/log-4-2",
+    );
+    assert_damaged(
+        decide(&generation(Some(8)), &[chain(0, 5, 5, 0), chain(1, 8, 6, 0)], None),
+        "log0/log-4-2",
     );
 }
 
@@ -107,22 +107,6 @@ fn an_empty_log_is_damaged_though_nothing_shows_a_larger_d() {
         };
         assert_eq!((&*file, offset), ("log1/log-4-0", 0));
     }
-}
-
-#[test]
-fn a_closed_log_that_reaches_its_d_is_whole_whatever_stands_behind() {
-    assert_eq!(
-        durable(decide(&generation(Some(6)), &[chain(0, 9, 7, 512), chain(1, 7, 6, 9)], None)),
-        (6, 0)
-    );
-}
-
-#[test]
-fn a_closed_log_that_ends_below_its_d_is_damaged() {
-    assert_damaged(
-        decide(&generation(Some(8)), &[chain(0, 5, 5, 0), chain(1, 8, 6, 0)], None),
-        "log0/log-4-2",
-    );
 }
 
 #[test]

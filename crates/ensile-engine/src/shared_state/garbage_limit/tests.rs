@@ -25,12 +25,16 @@ fn epoch(number: u64) -> Epoch {
 }
 
 #[test]
-fn nobody_is_ended_up_to_the_limit() {
+fn nobody_is_ended_up_to_the_limit_and_the_youngest_readers_are_spared() {
     let mut limit = GarbageLimit::new(1000);
     for tick in 1..200 {
         assert_eq!(tick_of(&mut limit, tick, of_pins(tick * 500), of_pins(1000)), None, "{tick}");
     }
     assert!(tick_of(&mut limit, 200, of_pins(200 * 500), of_pins(1001)).is_some());
+    let mut limit = GarbageLimit::new(1000);
+    tick_of(&mut limit, 9, of_pins(0), of_pins(0));
+    let ended = tick_of(&mut limit, 10, of_pins(1 << 40), of_pins(1 << 40)).expect("too much waits");
+    assert_eq!(ended.pins, epoch(8));
 }
 
 #[test]
@@ -42,14 +46,6 @@ fn who_holds_back_more_than_half_of_the_limit_is_ended_at_once() {
     // 100 a tick: since tick 15 half of the limit was made.
     let ended = tick_of(&mut limit, 20, of_pins(2000), of_pins(1001)).expect("too much waits");
     assert_eq!(ended.pins, epoch(16), "a reader of epoch 16 holds back 500 at most");
-}
-
-#[test]
-fn the_youngest_readers_are_spared_whatever_the_rate() {
-    let mut limit = GarbageLimit::new(1000);
-    tick_of(&mut limit, 9, of_pins(0), of_pins(0));
-    let ended = tick_of(&mut limit, 10, of_pins(1 << 40), of_pins(1 << 40)).expect("too much waits");
-    assert_eq!(ended.pins, epoch(8));
 }
 
 #[test]

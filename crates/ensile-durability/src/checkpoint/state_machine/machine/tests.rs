@@ -136,11 +136,6 @@ fn failure(ticket: &Ticket) -> String {
 }
 
 #[test]
-fn nothing_is_due_without_a_reason() {
-    assert!(matches!(machine().decide(0, &seen(7)), Action::Rest));
-}
-
-#[test]
 fn k1_the_walk_begins_only_when_every_epoch_below_low_is_installed() {
     let (mut machine, _) = begun(7);
     assert!(matches!(machine.decide(0, &seen(7)), Action::CloseEpoch));
@@ -149,19 +144,29 @@ fn k1_the_walk_begins_only_when_every_epoch_below_low_is_installed() {
 }
 
 #[test]
-fn each_checkpointer_writes_its_part_once() {
+fn each_part_is_written_once_and_one_that_fails_ends_the_attempt_once_nobody_writes() {
     let (mut machine, _) = at_parts();
     assert!(matches!(machine.decide(0, &seen(8)), Action::Wait));
+    let (mut machine, ticket) = at_parts();
+    machine.part_failed("the device is gone");
+    assert!(!machine.is_walking());
+    assert!(matches!(machine.decide(0, &seen(8)), Action::Wait), "the other one still writes");
+    machine.part_left();
+    assert!(matches!(machine.decide(0, &seen(8)), Action::CleanUp { kept: 0 }));
+    let answers = machine.cleaned_up(2 * SECOND);
+    assert_eq!(answers.failed, 1);
+    answers.send();
+    assert_eq!(failure(&ticket), "the device is gone");
+    let (mut machine, _) = walking();
+    assert!(matches!(machine.decide(0, &seen(8)), Action::WritePart(_)));
+    machine.part_failed("no space");
+    assert!(matches!(machine.decide(1, &seen(8)), Action::CleanUp { .. }));
 }
 
 #[test]
-fn k1_high_is_the_epoch_of_the_last_part_to_end() {
+fn k1_high_is_the_epoch_of_the_last_part_to_end_and_without_its_marks_nothing_is_installed() {
     let (machine, _) = walked();
     assert_eq!(machine.awaited_marks(), Some(Epoch::new(9)));
-}
-
-#[test]
-fn k1_without_marks_of_high_nothing_is_installed() {
     let (mut machine, _) = walked();
     assert!(
         matches!(machine.decide(0, &seen(9)), Action::CloseEpoch),
@@ -203,28 +208,6 @@ fn what_a_lease_keeps_is_removed_later() {
 }
 
 #[test]
-fn a_part_that_fails_ends_the_attempt_once_nobody_writes() {
-    let (mut machine, ticket) = at_parts();
-    machine.part_failed("the device is gone");
-    assert!(!machine.is_walking());
-    assert!(matches!(machine.decide(0, &seen(8)), Action::Wait), "the other one still writes");
-    machine.part_left();
-    assert!(matches!(machine.decide(0, &seen(8)), Action::CleanUp { kept: 0 }));
-    let answers = machine.cleaned_up(2 * SECOND);
-    assert_eq!(answers.failed, 1);
-    answers.send();
-    assert_eq!(failure(&ticket), "the device is gone");
-}
-
-#[test]
-fn a_part_that_was_not_begun_is_not_waited_for() {
-    let (mut machine, _) = walking();
-    assert!(matches!(machine.decide(0, &seen(8)), Action::WritePart(_)));
-    machine.part_failed("no space");
-    assert!(matches!(machine.decide(1, &seen(8)), Action::CleanUp { .. }));
-}
-
-#[test]
 fn a_manifest_that_stands_as_it_was_fails_the_attempt_only() {
     let (mut machine, ticket, _) = to_install();
     let (is_installed, answers) =
@@ -246,7 +229,7 @@ fn a_manifest_of_which_nothing_is_known_ends_all_checkpoints_and_removes_nothing
 }
 
 #[test]
-fn a_full_disk_gets_the_reserve_and_then_the_attempts_own_files() {
+fn a_full_disk_gets_the_reserve_if_there_is_one_and_then_the_attempts_own_files() {
     let (mut machine, ticket) = walked();
     let full = |full_tries| Circumstances { health: Health::Full("full".to_owned()), full_tries, ..seen(10) };
     assert!(matches!(machine.decide(0, &full(4)), Action::GiveUpReserve));
@@ -257,10 +240,6 @@ fn a_full_disk_gets_the_reserve_and_then_the_attempts_own_files() {
     assert!(matches!(machine.decide(0, &full(6)), Action::CleanUp { .. }));
     machine.cleaned_up(SECOND).send();
     assert!(failure(&ticket).contains("cannot become durable: full"));
-}
-
-#[test]
-fn without_a_reserve_the_attempts_files_go_at_once() {
     let (mut machine, _) = walked();
     let full = Circumstances { health: Health::Full("full".to_owned()), ..seen(10) };
     assert!(matches!(machine.decide(0, &full), Action::GiveUpReserve));
@@ -296,8 +275,9 @@ fn what_does_not_fit_is_put_off_and_tried_now_and_then() {
 }
 
 #[test]
-fn a_missing_reserve_is_made_again_after_a_pause() {
+fn nothing_is_due_without_a_reason_and_a_missing_reserve_is_made_again_after_a_pause() {
     let mut machine = machine();
+    assert!(matches!(machine.decide(0, &seen(7)), Action::Rest), "nothing is due");
     let at = |now_nanos| Circumstances { now_nanos, has_reserve: false, ..seen(7) };
     assert!(matches!(machine.decide(0, &at(RESERVE_PAUSE_NANOS - 1)), Action::Rest));
     assert!(matches!(machine.decide(0, &at(RESERVE_PAUSE_NANOS)), Action::MakeReserve));
@@ -340,13 +320,9 @@ fn outcome_at_end(health: Health) -> Option<AttemptOutcome> {
 }
 
 #[test]
-fn a_poisoned_log_ends_the_checkpoints() {
+fn l9_a_poisoned_log_or_a_removed_folder_ends_the_checkpoints_with_its_own_error() {
     let outcome = outcome_at_end(Health::Poisoned("gone".to_owned()));
     assert!(matches!(outcome, Some(Err(DurabilityError::Stopped(_)))));
-}
-
-#[test]
-fn l9_a_removed_folder_ends_the_checkpoints_with_its_own_error() {
     let outcome = outcome_at_end(Health::Removed("log0 is gone".to_owned()));
     assert!(matches!(outcome, Some(Err(DurabilityError::Removed(_)))));
 }
@@ -413,16 +389,13 @@ fn at_pages() -> (CheckpointStateMachine, Arc<Ticket>) {
 }
 
 #[test]
-fn n1_a_freeze_is_announced_once_every_commit_sees_the_pages() {
+fn n1_n2_a_freeze_is_announced_once_every_commit_sees_the_pages_and_pages_are_taken_once_all_below_it_have_ended()
+ {
     let (mut machine, _) = published();
     for epoch in [7, 8] {
         assert!(matches!(machine.decide(0, &seen(epoch)), Action::CloseEpoch));
     }
     assert!(matches!(machine.decide(0, &seen(9)), Action::Announce));
-}
-
-#[test]
-fn n2_no_page_is_taken_before_every_commit_below_the_freeze_has_ended() {
     let (mut machine, _) = announced();
     for epoch in [9, 10] {
         assert!(matches!(machine.decide(0, &seen(epoch)), Action::CloseEpoch));
@@ -473,7 +446,7 @@ fn closed() -> ClosedPicture {
 }
 
 #[test]
-fn n12_a_picture_whose_root_cannot_be_written_fails() {
+fn n12_a_picture_whose_root_cannot_be_written_fails_and_a_root_behind_the_end_changes_nothing() {
     let (mut machine, ticket) = at_pages();
     (0..2).for_each(|part| machine.part_ended(part, written(1), Epoch::new(20)));
     assert!(matches!(machine.decide(0, &seen(21)), Action::ClosePicture));
@@ -482,10 +455,6 @@ fn n12_a_picture_whose_root_cannot_be_written_fails() {
     assert!(matches!(machine.decide(0, &seen(21)), Action::CleanUp { .. }));
     machine.cleaned_up(SECOND).send();
     assert_eq!(failure(&ticket), "no space");
-}
-
-#[test]
-fn a_root_that_is_written_behind_the_end_changes_nothing() {
     let (mut machine, _) = at_pages();
     (0..2).for_each(|part| machine.part_ended(part, written(1), Epoch::new(20)));
     assert!(matches!(machine.decide(0, &seen(21)), Action::ClosePicture));
@@ -513,10 +482,6 @@ fn n13_pages_are_ended_once_whatever_ends_an_attempt() {
     let (mut machine, _) = published();
     assert!(matches!(machine.decide(0, &ended), Action::GoOn));
     assert!(ends_once(&mut machine));
-}
-
-#[test]
-fn n13_pages_that_are_published_behind_the_end_are_ended() {
     let (mut machine, _) = picture();
     machine.end(CLOSED, DurabilityError::Closed).send();
     assert_eq!(machine.take_pages_to_end(), None, "nobody ends what is not published yet");

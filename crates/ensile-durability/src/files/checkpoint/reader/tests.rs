@@ -188,16 +188,12 @@ fn a_block_that_is_left_out_or_comes_twice_is_seen() {
 }
 
 #[test]
-fn fewer_entries_than_the_header_says_are_damage() {
+fn k1_fewer_entries_than_the_header_says_and_one_of_the_checkpoints_own_epoch_are_refused() {
     let mut block = CheckpointBlock::new();
     block.push(tid(5), |into| into.extend_from_slice(b"a body as long as two frames of entries"));
     let header = rows_header(&mut block, 3, 1, opening(PART, origin()).1);
     let error = read(&file_of(&Header { entries: 2, ..header }, &mut block)).expect_err("one is missing");
     assert!(error.contains("fewer or more entries"), "{error}");
-}
-
-#[test]
-fn k1_an_entry_of_the_checkpoints_own_epoch_is_refused() {
     let mut block = CheckpointBlock::new();
     block.push(tid(LOW.number()), |body| body.push(1));
     let header = rows_header(&mut block, 1, 1, opening(PART, origin()).1);

@@ -91,24 +91,16 @@ fn a_log_that_has_ended_or_is_closed_writes_nothing_more() {
 }
 
 #[test]
-fn a_waiter_leaves_the_new_file_to_the_logger() {
+fn the_epoch_closes_and_the_next_step_comes_soon_for_a_strict_result_and_a_waiter_leaves_the_new_file() {
     assert_eq!(Steps::end(StepBy::Logger, true), LastAction::Roll);
     assert_eq!(Steps::end(StepBy::Waiter, true), LastAction::WakeLogger);
     assert_eq!(Steps::end(StepBy::Logger, false), LastAction::Rest);
     assert_eq!(Steps::end(StepBy::Waiter, false), LastAction::Rest);
-}
-
-#[test]
-fn the_next_step_comes_soon_while_a_strict_result_waits_for_something_short() {
     for (claim, wanted, durable, soon) in
         [(6, 7, 6, true), (7, 7, 6, false), (6, 7, 7, false), (6, 0, 6, false)]
     {
         assert_eq!(is_hurried(e(claim), e(wanted), e(durable)), soon, "{claim} {wanted} {durable}");
     }
-}
-
-#[test]
-fn the_epoch_closes_early_for_a_result_of_its_own_only() {
     assert!(closes_epoch(e(7), e(5), e(7)));
     assert!(!closes_epoch(e(7), e(5), e(8)), "it has closed already");
     assert!(!closes_epoch(e(5), e(5), e(5)), "it is durable");

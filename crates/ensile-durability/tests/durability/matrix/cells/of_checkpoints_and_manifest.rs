@@ -101,12 +101,17 @@ fn a_damaged_manifest_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_manifest_of_the_checkpoint_before_is_an_error() {
+fn a_manifest_of_the_checkpoint_before_or_of_another_database_is_an_error_and_a_second_copy_is_ignored() {
     let cells = Cells::build(Ending::Bare);
     let before = cells.folder.earlier[1].bytes(MANIFEST);
     assert_ne!(before, cells.stale_copy(MANIFEST));
     let verdict = cells.after(|disk| disk.put(MANIFEST, before));
     assert!(matches!(verdict, Verdict::Damaged { .. }), "{verdict:?}");
+    let (cells, other) = (Cells::build(Ending::Bare), Cells::build(Ending::Bare));
+    let verdict = cells.after(|disk| disk.put(MANIFEST, other.bytes(MANIFEST)));
+    assert!(matches!(verdict, Verdict::Damaged { .. }), "{verdict:?}");
+    let cells = Cells::build(Ending::Bare);
+    assert_eq!(cells.after(|disk| disk.put("MANIFEST.new", disk.bytes(MANIFEST))), WHOLE);
 }
 
 /// A manifest that lists one log, beside a second life with two: `has_entries` in the second one's, and nowhere else.
@@ -155,19 +160,6 @@ fn a_file_without_entries_in_a_folder_that_is_not_listed_stays_until_the_folder_
     disk.crash_with(Survival::Everything, 0);
     drop(open(&disk, 2));
     assert!(!disk.files().contains(&"log1/log-2-0".to_owned()), "it was removed");
-}
-
-#[test]
-fn a_manifest_of_another_database_is_an_error() {
-    let (cells, other) = (Cells::build(Ending::Bare), Cells::build(Ending::Bare));
-    let verdict = cells.after(|disk| disk.put(MANIFEST, other.bytes(MANIFEST)));
-    assert!(matches!(verdict, Verdict::Damaged { .. }), "{verdict:?}");
-}
-
-#[test]
-fn a_second_copy_of_the_manifest_is_ignored() {
-    let cells = Cells::build(Ending::Bare);
-    assert_eq!(cells.after(|disk| disk.put("MANIFEST.new", disk.bytes(MANIFEST))), WHOLE);
 }
 
 // ---- the hint: nothing depends on it, and one that is whole is a witness
