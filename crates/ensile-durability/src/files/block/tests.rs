@@ -7,15 +7,14 @@ use super::origin::{OPENING_BYTES, Opened, Origin, PartPlace};
 use super::scan::ChainPlace;
 use super::*;
 use crate::buffers::Buffer;
-use crate::identity::Identity;
 use crate::near_duplicates;
 use crate::recoverable::EntryKind;
+use crate::samples::{self, assert_documented, hex_examples, reseal};
 
 const SALT: Salt = Salt(0x1a2b_3c4d);
 
 fn origin() -> Origin {
-    let identity = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
-    Origin { identity, salt: SALT, entries: EntryKind::Values }
+    Origin { salt: SALT, ..samples::origin() }
 }
 
 /// The data block of the format document.
@@ -56,38 +55,14 @@ fn documented_opening() -> (Header, Vec<u8>) {
     (header, block.to_vec())
 }
 
-/// Puts the header's right checksum behind what was changed in it.
-fn reseal(block: &mut [u8], salt: Salt) {
-    let crc = salt.checksum(&block[..76]);
-    block[76..80].copy_from_slice(&crc.to_le_bytes());
-}
-
-/// Compares an example of the document with what is written.
-fn assert_documented(index: usize, written: &[u8]) {
-    let text = include_str!("../../../../../docs/internals/formats/log.md");
-    let block = text
-        .split("```hex\n")
-        .nth(index)
-        .and_then(|rest| rest.split("```").next())
-        .expect("an example in hex");
-    let digits = block.lines().flat_map(|line| line.split('|').next().unwrap_or("").split_whitespace());
-    let bytes: Vec<u8> = digits.map(|pair| u8::from_str_radix(pair, 16).expect("two hex digits")).collect();
-    let hex: Vec<String> = written.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(
-        bytes,
-        written,
-        "the example should be:\n{}",
-        hex.chunks(8).map(|row| row.join(" ")).collect::<Vec<_>>().join("\n")
-    );
-}
-
 #[test]
 fn the_documented_bytes_are_the_ones_that_are_written() {
+    let examples = hex_examples(include_str!("../../../../../docs/internals/formats/log.md"));
     let (header, written) = documented();
-    assert_documented(1, &written);
+    assert_documented(&examples[0], &written);
     assert_eq!(Header::decode(&written, SALT).expect("decodes").0, header);
     let (header, written) = documented_opening();
-    assert_documented(2, &written);
+    assert_documented(&examples[1], &written);
     let opened = Opened::decode(&written).expect("decodes");
     let payload_crc = crc32c(&written[HEADER_BYTES..]);
     assert_eq!(opened.header, Header { payload_bytes: 48, payload_crc, ..header });

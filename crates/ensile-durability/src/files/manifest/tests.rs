@@ -11,8 +11,8 @@ use ensile_sim::SimDisk;
 use super::text_form::Unusable;
 use super::*;
 use crate::entry_type::{EntryType, TypeRole};
+use crate::files::block::FORMAT;
 use crate::files::block::extent::{Extent, ExtentPlace};
-use crate::files::block::{FORMAT, Salt};
 use crate::files::manifest::application::{ApplicationName, application_name};
 use crate::files::manifest::archive_seal::ArchiveSeal;
 use crate::files::manifest::generation::Generation;
@@ -25,44 +25,16 @@ use crate::files::manifest::shipping_target::ShipsTo;
 use crate::files::names::{MANIFEST, PageFileName};
 use crate::identity::Identity;
 use crate::range::RangeStart;
-use crate::recoverable::EntryKind;
-
-fn identity() -> Identity {
-    Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")
-}
+use crate::samples::{self, generation, identity, other_identity, text_example};
 
 fn main() -> FolderId {
     FolderId { inode: 131_073, born_nanos: Some(1_763_812_345_123_456_789) }
 }
 
-fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
-    let salt = Salt::parse("1a2b3c4d").expect("a salt");
-    Generation {
-        number,
-        first: Epoch::new(first),
-        format: FORMAT,
-        entries: EntryKind::Values,
-        logs: 2,
-        salt,
-        database: identity(),
-        durable: durable.map(Epoch::new),
-        spans: Vec::new(),
-    }
-}
-
 fn part_files(number: u64, generation: u64) -> PartFiles {
-    PartFiles {
-        number,
-        generation,
-        checkpointers: 2,
-        files: 4,
-        entries: 9000,
-        bytes: 1_234_568,
-        salt: Salt::parse("5e6f7a8b").expect("a salt"),
-        seal: 0x0a1b_2c3d,
-        // It was written before this copy was adopted.
-        database: Identity::parse("00112233445566778899aabbccddeeff").expect("one"),
-    }
+    // It was written before this copy was adopted.
+    let database = other_identity();
+    PartFiles { files: 4, bytes: 1_234_568, database, ..samples::part_files(number, generation) }
 }
 
 fn fuzzy(low: u64, high: u64, files: PartFiles) -> InstalledCheckpoint {
@@ -104,8 +76,7 @@ fn manifest() -> Manifest {
 
 /// The text with its checksum made anew.
 fn with_checksum(text: &str) -> String {
-    let body = &text[..text.rfind("crc32c ").expect("a checksum")];
-    format!("{body}crc32c {:08x}\n", ensile_base::checksum::crc32c(body.as_bytes()))
+    crate::files::text::with_checksum(&text[..text.rfind("crc32c ").expect("a checksum")])
 }
 
 #[test]
@@ -152,8 +123,7 @@ fn what_read_would_refuse_for_its_length_is_not_written() {
 #[test]
 fn the_documented_text_is_the_one_that_is_written() {
     let document = include_str!("../../../../../docs/internals/formats/manifest.md");
-    let example =
-        document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let example = text_example(document, 1);
     assert_eq!(example, manifest().to_string());
     assert_eq!(Manifest::parse(example), Ok(manifest()));
     let other = |index| document.split("```text\n").nth(index).and_then(|rest| rest.split("\n```").next());
@@ -165,10 +135,10 @@ fn the_documented_text_is_the_one_that_is_written() {
     assert_eq!(other(6), Some(&*archived().to_string()));
     let lineage = other(7).expect("an example");
     assert_eq!(Lineage::parse(lineage).map(|lineage| lineage.to_string()).as_deref(), Some(lineage));
-    let ancestors = [Identity::parse("00112233445566778899aabbccddeeff").expect("one")].into();
+    let ancestors = [other_identity()].into();
     let text = Manifest { ancestors, ..manifest() }.to_string();
     assert_eq!(other(8), text.lines().find(|line| line.starts_with("ancestors ")));
-    let store = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let store = other_identity();
     for is_fenced in [false, true] {
         let shipping = Manifest { ships_to: Some(ShipsTo { store, is_fenced }), ..manifest() };
         let text = shipping.to_string();
@@ -258,7 +228,7 @@ fn l7_a_name_is_said_by_a_newer_format_than_programs_without_names_read_and_noth
 #[test]
 fn i1_whose_files_were_listed_is_remembered() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let of_checkpoint = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let of_checkpoint = other_identity();
     let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
     keeper.replace(manifest()).expect("writes");
     let is_ours = |manifest: &Manifest, of| manifest.check_ours("a", of).is_ok();
@@ -501,13 +471,9 @@ fn every_changed_byte_is_seen() {
 }
 
 fn assert_every_change_is_seen(text: &str) {
-    for at in 0..text.len() {
-        let mut bytes = text.to_owned().into_bytes();
-        bytes[at] ^= 1;
-        assert!(String::from_utf8(bytes).map_or(true, |text| Manifest::parse(&text).is_err()), "at {at}");
-    }
-    for length in 0..text.len() {
-        assert!(Manifest::parse(&text[..length]).is_err(), "cut to {length}");
+    for (at, bytes) in samples::changes(text) {
+        let is_seen = |bytes| String::from_utf8(bytes).map_or(true, |text| Manifest::parse(&text).is_err());
+        assert!(bytes.into_iter().all(is_seen), "changed at {at}, or cut to {at}");
     }
 }
 

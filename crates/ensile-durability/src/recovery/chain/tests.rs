@@ -17,9 +17,9 @@ use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::log::segments::Segments;
 use crate::near_duplicates;
-use crate::recoverable::EntryKind;
 use crate::recovery::cleanup::free_covered;
 use crate::recovery::log_files;
+use crate::samples;
 
 const NAME: SegmentName = SegmentName { generation: 3, logger: 1, number: 0 };
 /// A data block with one entry of 20 bytes, and the mark behind it.
@@ -30,8 +30,7 @@ fn salt() -> Salt {
 }
 
 fn origin() -> Origin {
-    let identity = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
-    Origin { identity, salt: salt(), entries: EntryKind::Values }
+    Origin { salt: salt(), ..samples::origin() }
 }
 
 /// A log of `steps` steps from epoch 11 on, one entry filled with `fill` and a mark in each; `files` files.

@@ -1,17 +1,13 @@
 //! The table of the module's header, cell by cell. (A missing log is found before: see `tests/durability/damage.rs`.)
 
-use ensile_base::random::Random;
-
 use super::*;
-use crate::EntryKind;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::block::origin::Origin;
-use crate::files::block::{FORMAT, Salt};
 use crate::files::log::file_chain::Tail;
 use crate::files::manifest::installed_checkpoint::{ListedPageFile, PictureCheckpoint};
 use crate::files::names::{PageFileName, SegmentFile, SegmentName};
-use crate::identity::Identity;
 use crate::recovery::chain::{BLOCK_SHOWS_IT, Chain, ChainEnd, Link, Lost};
+use crate::samples;
 
 /// The verdict, or the first of what is damaged.
 fn decide(
@@ -23,18 +19,7 @@ fn decide(
 }
 
 fn generation(durable: Option<u64>) -> Generation {
-    let salt = Salt::draw(&mut Random::from_seed(1));
-    Generation {
-        number: 4,
-        first: Epoch::new(3),
-        format: FORMAT,
-        entries: EntryKind::Values,
-        logs: 2,
-        salt,
-        database: Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one"),
-        durable: durable.map(Epoch::new),
-        spans: Vec::new(),
-    }
+    samples::generation(4, 3, durable)
 }
 
 fn chain(logger: u32, mark: u64, published: u64, tail_bytes: u64) -> Chain {

@@ -9,7 +9,7 @@ use crate::identity::Identity;
 const INTERVAL: Duration = Duration::from_millis(40);
 
 fn salt() -> Salt {
-    Salt::parse("1a2b3c4d").expect("one")
+    crate::samples::salt("1a2b3c4d")
 }
 
 fn manifest(reserved: u64) -> Manifest {

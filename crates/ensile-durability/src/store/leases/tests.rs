@@ -7,7 +7,7 @@ use ensile_disk::FolderId;
 use ensile_sim::SimDisk;
 
 use super::*;
-use crate::files::block::{FORMAT, Salt};
+use crate::files::block::FORMAT;
 use crate::files::manifest::Making;
 use crate::files::manifest::generation::Generation;
 use crate::identity::Identity;
@@ -79,7 +79,7 @@ fn manifest() -> Manifest {
         format: FORMAT,
         entries: EntryKind::Values,
         logs: 2,
-        salt: Salt::parse("1a2b3c4d").expect("a salt"),
+        salt: crate::samples::salt("1a2b3c4d"),
         database: manifest.identity,
         durable: None,
         spans: Vec::new(),

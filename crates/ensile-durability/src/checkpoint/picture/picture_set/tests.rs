@@ -157,7 +157,7 @@ impl Made {
 }
 
 fn keeper() -> PictureKeeper {
-    let identity = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
+    let identity = crate::samples::identity();
     let origin = PagesOrigin { identity, entries: EntryKind::Values, generation: 1 };
     PictureKeeper::new(origin, CHECKPOINTERS, &[], 0, None).expect("numbers are left")
 }

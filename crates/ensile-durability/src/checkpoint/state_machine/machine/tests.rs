@@ -64,7 +64,7 @@ pub(in crate::checkpoint::state_machine) fn seen(epoch: u64) -> Circumstances {
 }
 
 pub(in crate::checkpoint::state_machine) fn salt() -> Salt {
-    Salt::parse("1a2b3c4d").expect("one")
+    crate::samples::salt("1a2b3c4d")
 }
 
 /// Bytes of log that a recovery would replay after `log_bytes` of log.

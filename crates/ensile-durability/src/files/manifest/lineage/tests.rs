@@ -1,23 +1,11 @@
 //! The line, what is remembered, and which lineage is behind another one.
 
 use super::*;
-use crate::files::block::FORMAT;
 use crate::files::manifest::generation::Generation;
-use crate::identity::Identity;
-use crate::recoverable::EntryKind;
+use crate::samples;
 
 fn generation(number: u64, salt: &str) -> Generation {
-    Generation {
-        number,
-        first: Epoch::new(number),
-        format: FORMAT,
-        entries: EntryKind::Values,
-        logs: 1,
-        salt: Salt::parse(salt).expect("a salt"),
-        database: Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one"),
-        durable: None,
-        spans: Vec::new(),
-    }
+    Generation { salt: samples::salt(salt), ..samples::generation(number, number, None) }
 }
 
 fn ended(number: u64, salt: &str, durable: u64) -> Generation {

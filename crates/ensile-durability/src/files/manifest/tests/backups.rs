@@ -1,10 +1,9 @@
 //! What a backup's manifest says: of which database it is one, its older pictures, and that it was opened.
 
 use super::{
-    assert_every_change_is_seen, checkpoint, generation, identity, main, manifest, page_picture, picture,
-    ranges, with_checksum, without_checkpoint,
+    assert_every_change_is_seen, checkpoint, main, manifest, page_picture, picture, ranges, with_checksum,
+    without_checkpoint,
 };
-use crate::files::block::Salt;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::backup_states::{FilesState, KeptState};
 use crate::files::manifest::creation_marker::UnfinishedCopy;
@@ -15,6 +14,7 @@ use crate::files::manifest::origin::MadeFrom;
 use crate::files::manifest::text_form::Unusable;
 use crate::files::names::SegmentName;
 use crate::identity::Identity;
+use crate::samples::{generation, identity, other_identity};
 use ensile_base::Epoch;
 
 pub(super) fn backup_of() -> MadeFrom {
@@ -34,7 +34,7 @@ fn backup(kept: Vec<PictureCheckpoint>) -> Manifest {
     let generations = vec![Generation { logs: 0, ..generation(3, 61, None) }];
     let checkpoint = Some(picture(7, 3, 63));
     let parent = Some(identity());
-    let identity = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let identity = other_identity();
     let made_from = Some(backup_of());
     let kept = kept.into_iter().map(KeptState::Picture).collect();
     Manifest { identity, parent, made_from, checkpoint, kept, ..without_checkpoint(generations) }
@@ -56,7 +56,7 @@ fn a_backup_and_what_began_as_one_come_back_in_a_manifest_of_the_newest_format()
 
 #[test]
 fn n24_an_unfinished_copy_is_said_by_a_manifest_that_is_creating_and_by_no_other() {
-    let store = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let store = other_identity();
     let begun = unfinished().into_iter().chain([UnfinishedCopy::TakeOver { from: store }]);
     for copy in begun {
         let creating = Manifest::new(Identity::draw(), main()).for_copy(copy);
@@ -132,7 +132,7 @@ fn n16_older_pictures_are_of_a_backup_each_older_than_the_one_before_it_and_in_i
     let older = || page_picture(6, 3, 62);
     let other_salt = || {
         let mut files = older().files;
-        files[1].salt = Salt::parse("00000001").expect("a salt");
+        files[1].salt = crate::samples::salt("00000001");
         files
     };
     for (why, manifest) in [
@@ -206,8 +206,8 @@ fn backup_of_files() -> Manifest {
     let oldest = FilesState { checkpoint: None, generations: vec![without_log(1, 2)] };
     let kept =
         vec![KeptState::Files(older), KeptState::Picture(page_picture(6, 2, 50)), KeptState::Files(oldest)];
-    let identity = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
-    let (parent, made_from) = (Some(super::identity()), Some(backup_of()));
+    let identity = other_identity();
+    let (parent, made_from) = (Some(crate::samples::identity()), Some(backup_of()));
     let checkpoint = Some(checkpoint(8, 3, 62, 65));
     Manifest { identity, parent, made_from, checkpoint, kept, ..without_checkpoint(newest) }
 }
