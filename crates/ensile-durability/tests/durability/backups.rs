@@ -34,8 +34,7 @@ fn filled_disk(settings: CheckpointConfig) -> (SimDisk, Life, Worker) {
 }
 
 fn put(life: &Life, worker: &mut Worker, key: u64, bytes: usize) {
-    life.commit(worker, key, Some(&vec![bytes as u8; bytes]));
-    life.rig.settle();
+    life.commit_epoch(worker, key, Some(&vec![bytes as u8; bytes]));
 }
 
 /// A process's handle of a folder.
@@ -57,6 +56,11 @@ fn back_up(disk: &SimDisk, target: &str, keep: usize) -> Result<CopyReport, Dura
     let report = run(backup(&of(disk, "data"), &of(disk, target), options)?)?;
     check_listed(&examined_at_rest(&disk.at(target)));
     Ok(report)
+}
+
+fn back_up_checkpoint(disk: &SimDisk, life: &Life) {
+    life.checkpoint().expect("is installed");
+    back_up(disk, "backup", 1).expect("is made");
 }
 
 /// Backs up the newest picture without the log behind it, as the database itself does.
@@ -156,8 +160,7 @@ fn an_increment_writes_what_has_changed_and_the_target_does_not_grow() {
     disk.crash(2);
     let (life, mut worker) = Life::with_worker(&disk.at("data"), 1, pictures());
     put(&life, &mut worker, 5, 100);
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    back_up_checkpoint(&disk, &life);
     assert_eq!(loaded(&disk, "backup"), life.store.present());
 }
 
@@ -167,8 +170,7 @@ fn an_increment_leaves_pages_that_the_database_has_only_moved() {
     life.checkpoint().expect("is installed");
     // Most pages become small, so much of the page file is free, and pages of its last units are moved.
     (0..KEYS - 16).for_each(|key| put(&life, &mut worker, key, 100));
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    back_up_checkpoint(&disk, &life);
     let (mut length, mut moved) = (page_file_bytes(&disk, "data"), 0);
     for round in 0..12 {
         put(&life, &mut worker, KEYS - 9, 3900 + round);

@@ -89,8 +89,7 @@ fn a_folder_without_a_lock_that_is_opened_while_it_is_examined_is_in_use() {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&folder).expect("opens"));
     let rig = Rig::open(Arc::clone(&disk), config(1), Clock::manual()).expect("opens");
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, &[1; 300]).expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, &[1; 300]);
     rig.log.close().expect("closes");
     drop((worker, rig));
     std::fs::remove_file(folder.join("LOCK")).expect("was there");
@@ -281,8 +280,7 @@ fn a_missing_file_in_the_middle_of_a_log_is_damage() {
 /// One log with a durable epoch in its first file and another in its second, on a disk that has lost power since.
 fn disk_with_two_files() -> SimDisk {
     let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
-    worker.commit(&rig.epochs, 1, &[1; 20_000]).expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, &[1; 20_000]);
     assert_eq!(rig.log.stats().rolls, 1);
     let tid = rig.commit_epoch(&mut worker, 2, b"durable");
     assert!(rig.log.durable_epoch() >= tid.epoch());

@@ -20,8 +20,7 @@ fn names(disk: &dyn Disk, folder: &str) -> Vec<String> {
 /// Commits and makes durable what fills a file or two.
 fn fill(rig: &Rig, worker: &mut Worker, keys: std::ops::Range<u64>) {
     for key in keys {
-        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
-        rig.settle();
+        rig.commit_epoch(worker, key, &[1; 1000]);
     }
 }
 
@@ -286,8 +285,7 @@ fn a_block_that_is_damaged_and_was_proven_synced_is_found_when_it_is_replayed() 
 fn a_removal_that_was_done_and_reported_as_failed_does_not_stop_those_after_it() {
     let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     for key in 0..3 {
-        worker.commit(&rig.epochs, key, &[1; 20_000]).expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, &[1; 20_000]);
     }
     assert_eq!(rig.log.stats().rolls, 3);
     let next = disk.calls().all + 1;

@@ -14,17 +14,17 @@ fn fill_up(disk: &SimDisk) {
 }
 
 /// A database whose next write finds no space: its file is as long as what is set aside.
-fn on_a_full_disk(disk: &SimDisk) -> Rig {
+fn on_a_full_disk() -> (SimDisk, Rig) {
+    let disk = SimDisk::new();
     let limits = LogConfig { segment_bytes: 4096, ..config(1) };
     let rig = Rig::open(Arc::new(disk.clone()), limits, Clock::manual()).expect("recovers");
-    fill_up(disk);
-    rig
+    fill_up(&disk);
+    (disk, rig)
 }
 
 #[test]
 fn a_full_disk_holds_what_is_to_be_written_and_goes_on_when_there_is_space() {
-    let disk = SimDisk::new();
-    let rig = on_a_full_disk(&disk);
+    let (disk, rig) = on_a_full_disk();
     let mut worker = rig.worker();
     let tid = worker.commit(&rig.epochs, 1, &[7; 10_000]).expect("nobody knows yet");
     assert!(is_durable(&rig.log, tid.epoch()).is_pending());
@@ -56,8 +56,7 @@ fn a_full_disk_holds_what_is_to_be_written_and_goes_on_when_there_is_space() {
 
 #[test]
 fn who_waits_for_space_is_told_after_a_stated_time_and_what_was_committed_stays() {
-    let disk = SimDisk::new();
-    let rig = on_a_full_disk(&disk);
+    let (disk, rig) = on_a_full_disk();
     let mut worker = rig.worker();
     let tid = worker.commit(&rig.epochs, 1, &[7; 10_000]).expect("nobody knows yet");
     let (mut early, waits) = ask(&rig.log, tid.epoch(), Waker::noop());
@@ -120,8 +119,7 @@ fn no_space_to_overwrite_zeros_is_a_full_disk_like_any_other() {
 
 #[test]
 fn large_and_small_buffers_are_held_in_order() {
-    let disk = SimDisk::new();
-    let rig = on_a_full_disk(&disk);
+    let (disk, rig) = on_a_full_disk();
     let mut workers: Vec<_> = (0..6).map(|_| rig.worker()).collect();
     for (key, worker) in workers.iter_mut().enumerate() {
         let bytes = if key % 2 == 0 { 200 } else { 100_000 };
@@ -186,8 +184,7 @@ fn a_file_that_cannot_be_begun_leaves_the_current_one_going_on() {
 
 #[test]
 fn a_close_on_a_full_disk_says_what_is_not_durable_and_does_not_hang() {
-    let disk = SimDisk::new();
-    let rig = on_a_full_disk(&disk);
+    let (disk, rig) = on_a_full_disk();
     let mut worker = rig.worker();
     // More than what is kept for a close.
     let tid = worker.commit(&rig.epochs, 1, &vec![7; 2 * RESERVE_BYTES as usize]).expect("runs");
@@ -206,8 +203,7 @@ fn a_close_on_a_full_disk_says_what_is_not_durable_and_does_not_hang() {
 
 #[test]
 fn a_close_on_a_full_disk_makes_durable_what_the_reserve_holds() {
-    let disk = SimDisk::new();
-    let rig = on_a_full_disk(&disk);
+    let (disk, rig) = on_a_full_disk();
     let tid = rig.worker().commit(&rig.epochs, 1, &[7; 10_000]).expect("runs");
     rig.log.close().expect("the reserve is given up for it");
     drop(rig);
@@ -222,8 +218,7 @@ fn removed_files_make_space() {
     rig.fill_files(&mut worker, 100);
     let covered = rig.log.durable_epoch();
     fill_up(&disk);
-    let held = worker.commit(&rig.epochs, 200, &[2; 30_000]).expect("runs");
-    rig.settle();
+    let held = rig.commit_epoch(&mut worker, 200, &[2; 30_000]);
     assert!(matches!(rig.log.health(), Health::Full(_)));
     assert!(rig.log.remove_files_below(covered).expect("removes").files > 2);
     rig.settle();

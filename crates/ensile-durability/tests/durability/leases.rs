@@ -14,10 +14,7 @@ fn checkpointed(disk: &SimDisk) -> (Life, Worker) {
 }
 
 fn fill(life: &Life, worker: &mut Worker) {
-    for key in 0..30 {
-        life.commit(worker, key, Some(&[1; 500]));
-        life.rig.settle();
-    }
+    life.commit_epochs(worker, 0..30, &[1; 500]);
 }
 
 /// A database with a checkpoint and log files behind it, and a process that has a lease of all of them.

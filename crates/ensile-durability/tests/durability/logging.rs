@@ -246,8 +246,7 @@ fn space_is_set_aside_in_steps_that_grow() {
     let mut worker = rig.worker();
     disk.record(true);
     for key in 0..32 {
-        worker.commit(&rig.epochs, key, &vec![1; 1 << 20]).expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, &vec![1; 1 << 20]);
     }
     let steps = disk.trace().iter().filter(|call| call.operation == Operation::Preallocate).count();
     assert!((3..=6).contains(&steps), "{steps} times for 32 MiB, and 1 MiB was there");

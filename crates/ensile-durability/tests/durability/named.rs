@@ -135,10 +135,7 @@ fn i5_checkpoints_keep_the_name() {
         let disk = SimDisk::new();
         let life = Life::open_with(&disk, of(OWN), settings).expect("opens");
         let mut worker = life.rig.worker();
-        for key in 0..20 {
-            life.commit(&mut worker, key, Some(&[1; 500]));
-            life.rig.settle();
-        }
+        life.commit_epochs(&mut worker, 0..20, &[1; 500]);
         life.checkpoint().expect("is installed");
         assert_eq!(named(&disk).as_deref(), Some(OWN));
     }
@@ -209,10 +206,7 @@ fn i5_a_backup_and_what_is_restored_from_it_keep_the_name() {
         let disk = SimDisk::new();
         let life = Life::open_with(&disk.at("data"), of(OWN), settings).expect("opens");
         let mut worker = life.rig.worker();
-        for key in 0..20 {
-            life.commit(&mut worker, key, Some(&[1; 500]));
-            life.rig.settle();
-        }
+        life.commit_epochs(&mut worker, 0..20, &[1; 500]);
         life.checkpoint().expect("is installed");
         let at = |folder: &str| on(&disk.at(folder));
         for _ in 0..2 {

@@ -138,8 +138,7 @@ fn a_file_whose_zeros_are_used_up_is_closed_once_a_longer_one_is_ready() {
     let rig = Rig::open(Arc::new(disk.clone()), config, Clock::manual()).expect("opens");
     let mut worker = rig.worker();
     for key in 0..100 {
-        worker.commit(&rig.epochs, key, &[1; 20_000]).expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, &[1; 20_000]);
         rig.log.logger_prepare(0);
     }
     assert_eq!(rig.log.stats().rolls, 1, "by its zeros, not by its bytes or its age");
@@ -317,9 +316,7 @@ fn a_waiter_that_steps_while_a_new_file_is_made_ready_does_not_stop_the_log() {
     disk.stall(&[Operation::SyncFolder]);
     std::thread::scope(|scope| {
         let logger = scope.spawn(|| rig.log.logger_step(0));
-        while disk.waiting() == 0 {
-            std::thread::yield_now();
-        }
+        await_stall(&disk);
         // The second has no room behind the first, whose block the waiter's step writes. There is no mark of it yet:
         // another commit of that epoch is under way.
         busy.commit.bind(rig.epochs.now());

@@ -121,8 +121,7 @@ fn a_failed_sync_just_after_a_roll_does_not_take_the_new_files_first_mark_along(
     let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let mut key = 0;
     while rig.log.stats().rolls == 0 {
-        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, &[1; 1000]);
         key += 1;
     }
     // Recovery writes again what comes behind that mark, and not the mark: the block behind it tells that it is synced.

@@ -350,8 +350,7 @@ fn a_repair_that_leaves_damage_does_not_say_that_it_repaired() {
     let later = rig.first;
     let mut worker = rig.worker();
     for key in 7..10 {
-        worker.commit(&rig.epochs, key, &[1; 300]).expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, &[1; 300]);
     }
     drop((worker, rig));
     disk.crash(2);
@@ -382,10 +381,7 @@ fn a_manifest_from_before_a_checkpoint_is_no_reason_to_cut() {
     let (disk, life) = Life::first(1, settings());
     let before = disk.bytes("MANIFEST");
     let mut worker = life.rig.worker();
-    for key in 0..40 {
-        life.commit(&mut worker, key, Some(&[1; 500]));
-        life.rig.settle();
-    }
+    life.commit_epochs(&mut worker, 0..40, &[1; 500]);
     life.checkpoint().expect("it is installed");
     drop((worker, life));
     disk.crash(5);

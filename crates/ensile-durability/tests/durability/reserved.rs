@@ -18,6 +18,12 @@ fn open(disk: &SimDisk) -> Rig {
     Rig::open(Arc::new(disk.mounted()), slow(2), Clock::manual()).expect("opens")
 }
 
+fn first_life() -> (SimDisk, Rig) {
+    let disk = SimDisk::new();
+    let rig = open(&disk);
+    (disk, rig)
+}
+
 /// Epochs pass, as fast as they may, and nobody reserves more.
 fn pass(rig: &Rig, epochs: u64) {
     for _ in 0..epochs {
@@ -90,8 +96,7 @@ fn l6_a_clean_close_gives_back_what_was_not_used_and_no_more() {
 
 #[test]
 fn l6_epochs_are_reserved_anew_before_half_of_them_is_used() {
-    let disk = SimDisk::new();
-    let rig = open(&disk);
+    let (disk, rig) = first_life();
     let manifest = || disk.bytes("MANIFEST");
     let before = manifest();
     rig.log.reserved_epochs_step();
@@ -110,8 +115,7 @@ fn l6_epochs_are_reserved_anew_before_half_of_them_is_used() {
 
 #[test]
 fn l6_power_fails_at_every_call_of_a_renewal() {
-    let disk = SimDisk::new();
-    let rig = open(&disk);
+    let (disk, rig) = first_life();
     rig.commit_epoch(&mut rig.worker(), 1, b"row");
     pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
     disk.keep_moments();
@@ -133,8 +137,7 @@ fn l6_power_fails_at_every_call_of_a_renewal() {
 
 #[test]
 fn l6_when_no_epochs_can_be_reserved_commits_are_refused_and_nobody_hangs() {
-    let disk = SimDisk::new();
-    let rig = open(&disk);
+    let (disk, rig) = first_life();
     let mut worker = rig.worker();
     rig.commit_epoch(&mut worker, 1, b"row");
     disk.set_capacity(Some(disk.used_bytes()));
@@ -168,8 +171,7 @@ fn l6_when_no_epochs_can_be_reserved_commits_are_refused_and_nobody_hangs() {
 
 #[test]
 fn l6_a_close_at_the_end_of_what_is_reserved_makes_everything_durable() {
-    let disk = SimDisk::new();
-    let rig = open(&disk);
+    let (disk, rig) = first_life();
     let mut worker = rig.worker();
     while rig.epochs.now().number() < rig.first.number() + EPOCHS_RESERVED_MIN {
         assert!(rig.advance());
@@ -267,8 +269,7 @@ fn is_told(disk: &SimDisk) {
 #[test]
 fn l6_an_older_manifest_that_is_put_back_is_told_where_anything_shows_an_epoch_that_it_does_not_reserve() {
     for closes in [true, false] {
-        let disk = SimDisk::new();
-        let rig = open(&disk);
+        let (disk, rig) = first_life();
         let mut worker = rig.worker();
         rig.commit_epoch(&mut worker, 1, b"row");
         let older = disk.bytes("MANIFEST");
@@ -299,17 +300,14 @@ fn l6_an_older_manifest_that_is_put_back_is_told_where_anything_shows_an_epoch_t
 
 #[test]
 fn l6_a_renewal_that_waited_while_the_log_ended_moves_no_limit() {
-    let disk = SimDisk::new();
-    let rig = open(&disk);
+    let (disk, rig) = first_life();
     pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
     disk.stall(&[Operation::Rename]);
     std::thread::scope(|scope| {
         // The first has the manifest and waits for the disk; the second has looked whether the log has ended, and waits
         // for the first.
         scope.spawn(|| rig.log.reserved_epochs_step());
-        while disk.waiting() == 0 {
-            std::thread::yield_now();
-        }
+        await_stall(&disk);
         pass(&rig, EPOCHS_RESERVED_MIN / 4);
         scope.spawn(|| rig.log.reserved_epochs_step());
         std::thread::sleep(Duration::from_millis(100));
@@ -333,9 +331,7 @@ fn l6_a_close_beside_a_renewal_takes_back_no_reserved_epoch() {
         // The renewal has the manifest and waits for the disk; the close has worked out what it needs, and waits for
         // it.
         scope.spawn(|| rig.log.reserved_epochs_step());
-        while disk.waiting() == 0 {
-            std::thread::yield_now();
-        }
+        await_stall(&disk);
         let close = scope.spawn(|| rig.log.close());
         std::thread::sleep(Duration::from_millis(200));
         disk.release();

@@ -255,6 +255,13 @@ pub(crate) fn copy_at_rest(disk: &SimDisk) -> SimDisk {
     copy
 }
 
+/// Waits until a call stands still at a stalled disk.
+pub(crate) fn await_stall(disk: &SimDisk) {
+    while disk.waiting() == 0 {
+        std::thread::yield_now();
+    }
+}
+
 /// The disk of this moment behind a power cut.
 pub(crate) fn crashed(moment: &Moment, survival: Survival) -> SimDisk {
     let copy = moment.disk.fork();

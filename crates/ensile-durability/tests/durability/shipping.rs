@@ -155,8 +155,7 @@ fn a_checkpoint_is_shipped_and_the_log_before_it_goes() {
     let named = left.iter().filter(|object| text.contains(&format!(" {object} "))).count();
     assert_eq!(named + 1, left.len(), "one manifest, and what it names: {left:?}");
     assert!(left.len() < 3 * before, "{left:?}");
-    machine.end(&disk);
-    assert_taken_over(&disk, "b", &state);
+    machine.end_taken_over(&disk, &state);
 }
 
 #[test]
@@ -223,8 +222,7 @@ fn h5_log_files_wait_for_their_shipping_up_to_the_limit() {
     machine.write(0..30);
     let count = |machine: &Machine| machine.life.rig.log.stats().files;
     let before = count(&machine);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     assert!(count(&machine) >= before, "{} files of {before}", count(&machine));
     assert_eq!(machine.shipper.step(), ShipStep::Worked, "a file is opened here");
     assert_eq!(machine.shipper.step(), ShipStep::Paced(Duration::from_secs(1)));
@@ -241,8 +239,7 @@ fn h5_log_files_wait_for_their_shipping_up_to_the_limit() {
     // It stays away for too long: the files go, and it is told.
     machine.store.set_unreachable(true);
     machine.write(0..30);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     machine.life.rig.clock.advance(Duration::from_secs(601));
     machine.settle_steps();
     assert!(count(&machine) < before / 2, "{} files of {before}", count(&machine));

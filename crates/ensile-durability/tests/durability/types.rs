@@ -128,10 +128,7 @@ fn i6_a_backup_and_what_is_restored_from_it_keep_the_types() {
         let disk = SimDisk::new();
         let life = Life::open_with(&disk.at("data"), of(1, "Count"), settings).expect("opens");
         let mut worker = life.rig.worker();
-        for key in 0..20 {
-            life.commit(&mut worker, key, Some(&[1; 500]));
-            life.rig.settle();
-        }
+        life.commit_epochs(&mut worker, 0..20, &[1; 500]);
         life.checkpoint().expect("is installed");
         let at = |folder: &str| on(&disk.at(folder));
         run(backup(&at("data"), &at("backup"), CopyOptions::default()).expect("begins"));

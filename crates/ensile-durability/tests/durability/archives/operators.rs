@@ -40,8 +40,7 @@ fn a1_a_merged_file_that_a_late_archive_lists_waits_for_it_in_the_next_life_too(
 
 #[test]
 fn a1_a_copy_that_was_cut_by_hand_is_made_again_while_its_original_is_there() {
-    let disk = disk_with_archive();
-    let life = open(&disk, 1, settings()).expect("opens");
+    let (disk, life) = first_life(1, settings());
     assert!(write(&life, &mut life.rig.worker(), 0..12));
     close(&life);
     drop(life);

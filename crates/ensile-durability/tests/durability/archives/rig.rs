@@ -65,6 +65,18 @@ pub(crate) fn let_archive(life: &Life) {
     }
 }
 
+pub(crate) fn archive_checkpoint(life: &Life) {
+    life.checkpoint().expect("is installed");
+    let_archive(life);
+}
+
+/// The first life on a disk with an archive.
+pub(crate) fn first_life(loggers: usize, settings: CheckpointConfig) -> (SimDisk, Life) {
+    let disk = disk_with_archive();
+    let life = open(&disk, loggers, settings).expect("opens");
+    (disk, life)
+}
+
 /// Closes cleanly; D.
 pub(crate) fn close(life: &Life) -> Epoch {
     life.checkpoints.close(&life.store);

@@ -57,8 +57,7 @@ fn n12_a_crash_at_any_call_of_a_backup_leaves_the_old_state_or_the_new_one() {
 #[test]
 fn n12_a_manifest_that_a_killed_run_has_left_unsynced_is_synced_before_units_are_used_again() {
     let (disk, life, mut worker) = filled_disk(pictures());
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    back_up_checkpoint(&disk, &life);
     let mut states = vec![life.store.present()];
     (0..12).for_each(|key| put(&life, &mut worker, key, 2000));
     life.checkpoint().expect("is installed");
@@ -89,8 +88,7 @@ fn n12_a_manifest_that_a_killed_run_has_left_unsynced_is_synced_before_units_are
 #[test]
 fn a_crash_at_any_call_of_a_restore_leaves_nothing_or_all_of_it() {
     let (disk, life, _worker) = filled_disk(pictures());
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    back_up_checkpoint(&disk, &life);
     let state = life.store.present();
     disk.keep_moments();
     restored(&disk, "backup", "restored", None).expect("is restored");

@@ -8,8 +8,7 @@ use super::*;
 fn filled(disk: &SimDisk, settings: CheckpointConfig, has_checkpoint: bool) -> (Life, Worker) {
     let (life, mut worker) = Life::with_worker(&disk.at("data"), 2, settings);
     for key in 0..30 {
-        life.commit(&mut worker, key, Some(&[1; 500]));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, key, Some(&[1; 500]));
         if key == 15 && has_checkpoint {
             life.checkpoint().expect("is installed");
         }
@@ -46,8 +45,7 @@ fn a_database_without_a_picture_is_copied_with_its_log() {
         let text = manifest(&disk, "restored");
         assert!(text.contains(&format!("\nrestored epoch {}\n", report.epoch)), "{text}");
         // The next one goes into the same folder.
-        life.commit(&mut worker, 3, Some(&[2; 100]));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, 3, Some(&[2; 100]));
         let next = back_up(&disk, "backup", 1).expect("is made");
         assert_eq!(opened(&disk, "backup"), life.store.present());
         assert!(next.epoch > report.epoch && next.bytes_written < report.bytes_written / 4, "{next:?}");
@@ -67,8 +65,7 @@ fn commits_and_checkpoints_beside_a_copy_of_files_do_not_hurt_it() {
             break *report;
         }
         steps += 1;
-        life.commit(&mut worker, steps % 30, Some(&[3; 300]));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, steps % 30, Some(&[3; 300]));
         if steps % 4 == 0 {
             life.checkpoint().expect("is installed");
         }
@@ -512,8 +509,7 @@ fn what_a_killed_copy_of_files_has_left_is_in_no_backup_of_pages() {
     let mut worker = life.rig.worker();
     (0..20).for_each(|key| _ = life.commit(&mut worker, key, None));
     life.rig.settle();
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    back_up_checkpoint(&disk, &life);
     assert!(examined(&disk, "backup").is_whole());
     assert_eq!(opened(&disk, "backup"), life.store.present());
     back_up(&disk, "backup", 1).expect("is there");

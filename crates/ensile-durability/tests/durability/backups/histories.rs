@@ -11,9 +11,7 @@ fn opened(disk: &SimDisk, folder: &str) -> Changes {
 fn live(disk: &SimDisk, folder: &str, (strategy, checkpoints): (CheckpointConfig, u8), value: u8) -> Changes {
     let (life, mut worker) = Life::with_worker(&disk.at(folder), 2, strategy);
     for round in 0..checkpoints.max(1) {
-        for key in 0..16 {
-            life.commit_epoch(&mut worker, key, Some(&[value, round]));
-        }
+        life.commit_epochs(&mut worker, 0..16, &[value, round]);
         if round < checkpoints {
             life.checkpoint().expect("is installed");
             // What it covers is removed.

@@ -104,8 +104,7 @@ fn n16_a_copier_that_has_died_holds_nothing() {
 #[test]
 fn n16_a_copier_that_is_slower_than_the_database_changes_ends_and_says_which_rate_would_do() {
     let (disk, life, mut worker) = filled_disk(pictures());
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    back_up_checkpoint(&disk, &life);
     let before = (manifest(&disk, "backup"), loaded(&disk, "backup"));
     for rate in [None, Some(50_000)] {
         change_all(&life, &mut worker, 3900);

@@ -35,8 +35,7 @@ fn put_all(life: &Life, worker: &mut Worker, value: u8) {
 }
 
 fn put(life: &Life, worker: &mut Worker, key: u64, value: u8) {
-    life.commit(worker, key % KEYS, Some(&[value; 300]));
-    life.rig.settle();
+    life.commit_epoch(worker, key % KEYS, Some(&[value; 300]));
 }
 
 /// A checkpoint, and what it covers is removed.

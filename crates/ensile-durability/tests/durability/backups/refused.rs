@@ -105,8 +105,7 @@ fn a_database_that_is_older_than_its_backup_is_refused() {
     life.checkpoint().expect("is installed");
     let older = disk.fork();
     put(&life, &mut worker, 1, 10);
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    back_up_checkpoint(&disk, &life);
     let error = backup(&of(&older, "data"), &of(&disk, "backup"), CopyOptions::default());
     let error = error.expect_err("it is older");
     assert!(error.to_string().contains("an older copy"), "{error}");
@@ -127,8 +126,7 @@ fn a_database_that_has_gone_on_from_an_older_state_is_told_apart() {
         let (life, mut worker) = Life::with_worker(&copy.at("data"), 1, pictures());
         for rows in changes {
             for (key, value) in *rows {
-                life.commit(&mut worker, *key, Some(&[*value; 900]));
-                life.rig.settle();
+                life.commit_epoch(&mut worker, *key, Some(&[*value; 900]));
             }
             life.checkpoint().expect("is installed");
         }

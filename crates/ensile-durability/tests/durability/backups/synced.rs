@@ -13,8 +13,7 @@ fn begun(disk: &SimDisk, loggers: usize, (settings, segment_bytes): (CheckpointC
     let life = Life::open_with(&disk.at("data"), log, settings).expect("opens");
     let mut worker = life.rig.worker();
     for key in 0..12 {
-        life.commit(&mut worker, key, Some(&[1; 700]));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, key, Some(&[1; 700]));
         if key == 7 {
             life.checkpoint().expect("is installed");
         }
@@ -104,9 +103,7 @@ fn n22_a_mark_that_is_written_beside_a_copy_is_synced_before_its_epoch_is_in_it(
     disk.stall(&[Operation::Sync]);
     std::thread::scope(|scope| {
         let settles = scope.spawn(|| rig.settle());
-        while disk.waiting() == 0 {
-            std::thread::yield_now();
-        }
+        await_stall(&disk);
         // It has written, and dies before its sync begins.
         process.kill_process();
         settles.join().expect("no panic");

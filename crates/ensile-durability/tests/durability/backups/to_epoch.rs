@@ -137,10 +137,7 @@ fn with_rows_beside_pages() -> (SimDisk, Epoch, Changes) {
     let (disk, mut random, mut history) = (disk_with_archive(), Random::from_seed(5), Vec::new());
     let life = open(&disk, 1, pictures()).expect("opens");
     let mut worker = life.rig.worker();
-    for key in 0..KEYS {
-        life.commit(&mut worker, key, Some(&[1; 900]));
-    }
-    life.rig.settle();
+    life.commit_all(&mut worker, 0..KEYS, &[1; 900]);
     life.checkpoint().expect("is installed");
     for key in (0..KEYS).step_by(3) {
         life.commit(&mut worker, key, Some(&[2; 200]));

@@ -7,8 +7,7 @@ const SAYS: &str = "with another TID (N11)";
 #[test]
 fn n11_a_row_with_two_tids_in_a_picture_is_damage_and_no_backup_of_it_counts() {
     let (disk, life, mut worker) = filled_disk(pictures());
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    back_up_checkpoint(&disk, &life);
     let before = (manifest(&disk, "backup"), loaded(&disk, "backup"));
     put(&life, &mut worker, 5, 300);
     let (own, value) = life.store.present()[&7].clone();

@@ -6,10 +6,7 @@ use crate::prelude::*;
 #[test]
 fn k1_a_log_that_ends_below_an_installed_checkpoints_end_is_damage() {
     let (disk, life, mut worker) = Life::first_with_worker(1, settings());
-    for key in 0..20 {
-        life.commit(&mut worker, key, Some(&[1; 50]));
-        life.rig.settle();
-    }
+    life.commit_epochs(&mut worker, 0..20, &[1; 50]);
     let report = life.checkpoint().expect("is installed");
     drop((worker, life));
     disk.crash(3);
@@ -122,8 +119,7 @@ fn checkpoints_begin_by_time_and_by_bytes_of_log() {
     let installed = || life.checkpoints.stats().installed;
     let write = |worker: &mut crate::rig::Worker, megabytes: u64| {
         for key in 0..megabytes {
-            life.commit(worker, key % 8, Some(&vec![3; 1 << 20]));
-            life.rig.settle();
+            life.commit_epoch(worker, key % 8, Some(&vec![3; 1 << 20]));
         }
     };
     life.rig.clock.advance(Duration::from_secs(20));
@@ -145,10 +141,7 @@ fn checkpoints_begin_by_entries_of_the_log_since_the_last_one() {
     let settings = CheckpointConfig { log_records: Some(5), ..settings() };
     let (life, mut worker) = Life::with_worker(&SimDisk::new(), 1, settings);
     for (commits, installed) in [(4, 0), (1, 1), (4, 1), (1, 2), (4, 2)] {
-        for key in 0..commits {
-            life.commit(&mut worker, key, Some(&[3; 8]));
-            life.rig.settle();
-        }
+        life.commit_epochs(&mut worker, 0..commits, &[3; 8]);
         run(&life);
         assert_eq!(life.checkpoints.stats().installed, installed, "behind {commits} more");
     }
@@ -159,10 +152,7 @@ fn the_bandwidth_is_kept_to_by_the_simulated_clock() {
     let disk = SimDisk::new();
     let settings = CheckpointConfig { bandwidth: Some(100_000), ..settings() };
     let (life, mut worker) = Life::with_worker(&disk, 1, settings);
-    for key in 0..64 {
-        life.commit(&mut worker, key, Some(&[1; 5000]));
-    }
-    life.rig.settle();
+    life.commit_all(&mut worker, 0..64, &[1; 5000]);
     let before = life.rig.clock.nanos();
     let report = life.checkpoint().expect("is installed");
     let took = Duration::from_nanos(life.rig.clock.nanos() - before);
@@ -177,10 +167,7 @@ fn k3_what_commits_leave_is_looked_for_every_few_ms_while_the_bandwidth_is_used_
     {
         let (disk, settings) = (SimDisk::new(), CheckpointConfig { bandwidth: Some(1000), ..settings });
         let (life, mut worker) = Life::with_worker(&disk, 1, settings);
-        for key in 0..64 {
-            life.commit(&mut worker, key, Some(&[1; 5000]));
-        }
-        life.rig.settle();
+        life.commit_all(&mut worker, 0..64, &[1; 5000]);
         let handle = life.checkpoints.demand();
         let mut waits = Vec::new();
         for round in 0..100 {
@@ -203,20 +190,14 @@ fn a_checkpoint_that_is_asked_for_at_a_rate_keeps_it_and_the_next_does_not() {
     for settings in [settings(), pictures()] {
         let (_, life, mut worker) = Life::first_with_worker(1, settings);
         let mut took_at = |rate| {
-            for key in 0..64 {
-                life.commit(&mut worker, key, Some(&[1; 5000]));
-            }
-            life.rig.settle();
+            life.commit_all(&mut worker, 0..64, &[1; 5000]);
             let before = life.rig.clock.nanos();
             let handle = life.checkpoints.demand_paced(rate);
             let report = loop {
                 match handle.outcome() {
                     Some(outcome) => break outcome.expect("is installed"),
                     None => {
-                        for checkpointer in 0..life.checkpoints.checkpointers() {
-                            life.step(checkpointer);
-                        }
-                        life.rig.settle();
+                        life.step_all();
                     }
                 }
             };
@@ -232,16 +213,10 @@ fn a_checkpoint_that_is_asked_for_at_a_rate_keeps_it_and_the_next_does_not() {
 
 /// Begins a checkpoint of some rows at a byte a second, which takes hours, and steps it for a while.
 fn slow_one(life: &Life, worker: &mut Worker) -> CheckpointHandle {
-    for key in 0..64 {
-        life.commit(worker, key, Some(&[1; 5000]));
-    }
-    life.rig.settle();
+    life.commit_all(worker, 0..64, &[1; 5000]);
     let handle = life.checkpoints.demand_paced(Some(1));
     for _ in 0..200 {
-        for checkpointer in 0..life.checkpoints.checkpointers() {
-            life.step(checkpointer);
-        }
-        life.rig.settle();
+        life.step_all();
     }
     assert!(handle.outcome().is_none() && handle.progress().bytes > 0, "{:?}", handle.progress());
     handle
@@ -281,10 +256,7 @@ fn a_rate_does_not_count_while_the_log_waits_for_space() {
             if handle.outcome().is_some() {
                 break;
             }
-            for checkpointer in 0..life.checkpoints.checkpointers() {
-                life.step(checkpointer);
-            }
-            life.rig.settle();
+            life.step_all();
         }
         assert!(handle.outcome().is_some(), "it waits for its rate, and the log for space: {}", is_full());
         disk.set_capacity(None);
@@ -305,10 +277,7 @@ fn a_rate_does_not_count_once_half_of_the_free_space_has_gone() {
             if round < 500 {
                 life.commit(&mut worker, round % 64, Some(&[2; 5000]));
             }
-            for checkpointer in 0..life.checkpoints.checkpointers() {
-                life.step(checkpointer);
-            }
-            life.rig.settle();
+            life.step_all();
         }
         let outcome = handle.outcome();
         assert!(matches!(outcome, Some(Ok(_))), "{outcome:?}");

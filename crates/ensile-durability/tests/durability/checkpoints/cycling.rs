@@ -11,10 +11,7 @@ fn open(disk: &SimDisk) -> Life {
 
 /// Commits to all keys, the value says when.
 fn fill(life: &Life, worker: &mut Worker, round: u8) {
-    for key in 0..KEYS {
-        life.commit(worker, key, Some(&[round; 40]));
-    }
-    life.rig.settle();
+    life.commit_all(worker, 0..KEYS, &[round; 40]);
 }
 
 /// A database with a checkpoint of four ranges, of which one has had a turn more.

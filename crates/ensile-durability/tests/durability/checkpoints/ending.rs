@@ -8,10 +8,7 @@ use crate::prelude::*;
 /// Ends the epoch and steps everything, `times` times.
 fn run(life: &Life, times: usize) {
     for _ in 0..times {
-        for checkpointer in 0..life.checkpoints.checkpointers() {
-            life.step(checkpointer);
-        }
-        life.rig.settle();
+        life.step_all();
     }
 }
 
@@ -85,10 +82,7 @@ fn a_checkpoint_beside_a_stopped_log_says_why_and_to_open_again() {
 fn a_checkpoint_that_waits_for_a_full_log_gives_back_the_space_that_the_log_waits_for() {
     let (disk, life, mut worker) =
         Life::first_with_worker(1, CheckpointConfig { checkpointers: 1, ..settings() });
-    for key in 0..40 {
-        life.commit(&mut worker, key, Some(&[1; 400]));
-        life.rig.settle();
-    }
+    life.commit_epochs(&mut worker, 0..40, &[1; 400]);
     let demanded = life.checkpoints.demand();
     // The walk takes what is left of the disk; then the log needs more.
     for _ in 0..100 {
@@ -97,8 +91,7 @@ fn a_checkpoint_that_waits_for_a_full_log_gives_back_the_space_that_the_log_wait
     }
     assert!(demanded.outcome().is_none(), "no mark of e_h stands yet");
     disk.set_capacity(Some(disk.used_bytes()));
-    life.commit(&mut worker, 1, Some(&[2; 8000]));
-    life.rig.settle();
+    life.commit_epoch(&mut worker, 1, Some(&[2; 8000]));
     assert!(matches!(life.rig.log.health(), Health::Full(_)));
     run(&life, 100);
     assert_eq!(life.rig.log.health(), Health::Running);

@@ -18,8 +18,7 @@ fn filled(disk: &SimDisk, settings: CheckpointConfig) -> (Life, Worker) {
 }
 
 fn put(life: &Life, worker: &mut Worker, key: u64, bytes: usize) {
-    life.commit(worker, key, Some(&vec![bytes as u8; bytes]));
-    life.rig.settle();
+    life.commit_epoch(worker, key, Some(&vec![bytes as u8; bytes]));
 }
 
 fn page_files(disk: &SimDisk) -> Vec<String> {

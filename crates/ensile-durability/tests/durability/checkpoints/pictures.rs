@@ -281,10 +281,7 @@ fn a_demand_is_answered_by_a_picture_that_shows_what_was_shown_before_it() {
 #[test]
 fn n12_a_log_that_ends_below_an_installed_picture_is_damage() {
     let (disk, life, mut worker) = Life::first_with_worker(1, pictures());
-    for key in 0..20 {
-        life.commit(&mut worker, key, Some(&[1; 50]));
-        life.rig.settle();
-    }
+    life.commit_epochs(&mut worker, 0..20, &[1; 50]);
     let report = life.checkpoint().expect("is installed");
     drop((worker, life));
     disk.crash(3);
@@ -316,8 +313,7 @@ fn rows_larger_than_a_page_and_a_block_come_back() {
     assert_eq!(life.rig.report.checkpoint_entries, KEYS);
     assert!(life.found.iter().all(|(key, (_, found))| found.as_ref() == Some(&value(*key))));
     let mut worker = life.rig.worker();
-    life.commit(&mut worker, 3, Some(&[1; 900_000]));
-    life.rig.settle();
+    life.commit_epoch(&mut worker, 3, Some(&[1; 900_000]));
     life.checkpoint().expect("is installed");
     drop(worker);
     life.end();

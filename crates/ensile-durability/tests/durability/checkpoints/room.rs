@@ -12,10 +12,7 @@ fn one_checkpointer() -> CheckpointConfig {
 /// Rows that make a checkpoint of about `KEYS` times four kilobytes.
 fn filled(disk: &SimDisk) -> Life {
     let (life, mut worker) = Life::with_worker(disk, 1, one_checkpointer());
-    for key in 0..KEYS {
-        life.commit(&mut worker, key, Some(&[1; VALUE_BYTES]));
-        life.rig.settle();
-    }
+    life.commit_epochs(&mut worker, 0..KEYS, &[1; VALUE_BYTES]);
     life
 }
 
@@ -102,10 +99,7 @@ fn l6_epochs_are_reserved_beside_a_checkpoint_that_takes_long() {
     let disk = SimDisk::new();
     let config = CheckpointConfig { checkpointers: 1, files: 1, bandwidth: Some(1000), ..settings() };
     let (life, mut worker) = Life::with_worker(&disk, 1, config);
-    for key in 0..KEYS {
-        life.commit(&mut worker, key, Some(&[1; 8000]));
-        life.rig.settle();
-    }
+    life.commit_epochs(&mut worker, 0..KEYS, &[1; 8000]);
     let _handle = life.checkpoints.demand();
     for _ in 0..50 {
         life.rig.clock.advance(Duration::from_millis(1));

@@ -347,6 +347,30 @@ impl Life {
         tid
     }
 
+    /// Commits this value under each key, and ends the epoch.
+    pub(crate) fn commit_all(&self, worker: &mut Worker, keys: impl IntoIterator<Item = u64>, value: &[u8]) {
+        keys.into_iter().for_each(|key| _ = self.commit(worker, key, Some(value)));
+        self.rig.settle();
+    }
+
+    /// The same, an epoch each.
+    pub(crate) fn commit_epochs(
+        &self,
+        worker: &mut Worker,
+        keys: impl IntoIterator<Item = u64>,
+        value: &[u8],
+    ) {
+        keys.into_iter().for_each(|key| _ = self.commit_epoch(worker, key, Some(value)));
+    }
+
+    /// A step of each checkpointer, and the end of an epoch.
+    pub(crate) fn step_all(&self) {
+        for checkpointer in 0..self.checkpoints.checkpointers() {
+            self.step(checkpointer);
+        }
+        self.rig.settle();
+    }
+
     pub(crate) fn step(&self, checkpointer: usize) -> CheckpointStep {
         self.checkpoints.step(checkpointer, &self.store)
     }
@@ -387,10 +411,7 @@ impl Life {
             if is_over() {
                 return None;
             }
-            for checkpointer in 0..self.checkpoints.checkpointers() {
-                self.step(checkpointer);
-            }
-            self.rig.settle();
+            self.step_all();
         }
         panic!("the checkpoint does not end: {:?}", self.checkpoints.stats());
     }

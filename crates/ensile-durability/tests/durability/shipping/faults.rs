@@ -104,8 +104,7 @@ fn h3_a_log_whose_first_files_are_missing_is_not_published() {
         machine.ship_all();
         machine.store.set_unreachable(true);
         machine.write(0..40);
-        machine.life.checkpoint().expect("is installed");
-        machine.settle_steps();
+        machine.checkpoint_and_settle();
         machine.life.rig.clock.advance(Duration::from_secs(601));
         machine.settle_steps();
         assert_eq!(machine.shipper.stats().overruns, 1);
@@ -146,15 +145,13 @@ fn h5_what_no_manifest_names_is_held() {
     assert_eq!((machine.shipper.stats().manifest, newest_manifest(&disk)), (number, named));
     let count = |machine: &Machine| machine.life.rig.log.stats().files;
     let unnamed = machine.shipper.stats().files - files;
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     assert!(count(&machine) >= unnamed, "{} of {unnamed}", count(&machine));
     machine.store.set_loses_answers(false);
     let state = machine.ship_all();
     machine.settle_steps();
     assert!(count(&machine) < unnamed, "{} of {unnamed}", count(&machine));
-    machine.end(&disk);
-    assert_taken_over(&disk, "b", &state);
+    machine.end_taken_over(&disk, &state);
 }
 
 #[test]
@@ -273,8 +270,7 @@ fn what_was_put_before_with_another_length_is_put_again() {
         let state = machine.ship_all();
         let stats = machine.shipper.stats();
         assert_eq!((stats.failures, stats.last_error), (0, None), "{put}");
-        machine.end(&disk);
-        assert_taken_over(&disk, "b", &state);
+        machine.end_taken_over(&disk, &state);
     }
 }
 
@@ -471,8 +467,7 @@ fn h7_a_take_over_that_has_not_ended_is_no_new_database() {
     taken_over(&whole, "b").expect("takes over");
     let (mut refused, mut claimed) = (0, 0);
     for moment in whole.take_moments() {
-        let copy = moment.disk.fork();
-        copy.kill();
+        let copy = copy_at_rest(&moment.disk);
         let is_claimed = newest_manifest(&copy) != before;
         let is_begun = copy.at("b").files().contains(&"MANIFEST".to_owned());
         let manifest = |copy: &SimDisk| String::from_utf8(copy.at("b").bytes("MANIFEST")).expect("text");

@@ -26,8 +26,7 @@ fn h3_what_was_shipped_stays_so_while_the_next_life_ships_the_rest() {
         let manifests = ship_watched(&disk, &machine, shipped);
         assert!(manifests > 1, "{manifests} manifests");
         let state = machine.ship_all();
-        machine.end(&disk);
-        assert_taken_over(&disk, "b", &state);
+        machine.end_taken_over(&disk, &state);
     }
 }
 
@@ -45,8 +44,7 @@ fn h3_a_generation_whose_last_files_went_unshipped_is_not_published_as_a_whole()
         assert_eq!(machine.shipper.step(), ShipStep::Worked);
         machine.store.set_unreachable(true);
         machine.write(0..with_more);
-        machine.life.checkpoint().expect("is installed");
-        machine.settle_steps();
+        machine.checkpoint_and_settle();
         machine.life.rig.clock.advance(601 * SECOND);
         machine.settle_steps();
         assert_eq!(machine.shipper.stats().overruns, 1);
@@ -58,8 +56,7 @@ fn h3_a_generation_whose_last_files_went_unshipped_is_not_published_as_a_whole()
         machine.close_files();
         ship_watched(&disk, &machine, shipped);
         let state = machine.ship_all();
-        machine.end(&disk);
-        assert_taken_over(&disk, "b", &state);
+        machine.end_taken_over(&disk, &state);
     }
 }
 
@@ -78,8 +75,7 @@ fn h1_the_name_of_an_object_of_a_life_before_is_synced_before_a_manifest_has_it(
     let states = machine.states.clone();
     let mut looked = 0;
     for moment in disk.take_moments() {
-        let copy = moment.disk.fork();
-        copy.kill();
+        let copy = copy_at_rest(&moment.disk);
         let machine = Machine::open(&copy, "a", 1, settings());
         assert!(machine.ship());
         let shipped = machine.shipper.stats().shipped_epoch;
@@ -103,8 +99,7 @@ fn h1_the_name_of_an_object_of_a_life_before_is_synced_before_a_manifest_has_it(
 fn h5_the_limit_holds_while_nothing_can_be_published() {
     let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..8);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     machine.write(0..30);
     machine.close_files();
     // Log files are put, and the checkpoint's files are not.
@@ -113,8 +108,7 @@ fn h5_the_limit_holds_while_nothing_can_be_published() {
     assert_eq!((machine.shipper.stats().manifest, machine.shipper.stats().shipped_epoch.number()), (0, 0));
     let count = |machine: &Machine| machine.life.rig.log.stats().files;
     let before = count(&machine);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     assert!(count(&machine) >= before, "{} of {before}", count(&machine));
     for _ in 0..61 {
         machine.step_after(3, 4 * SECOND);
@@ -125,8 +119,7 @@ fn h5_the_limit_holds_while_nothing_can_be_published() {
     machine.store.set_refuses_parts(false);
     machine.write(0..10);
     let state = machine.ship_all();
-    machine.end(&disk);
-    assert_taken_over(&disk, "b", &state);
+    machine.end_taken_over(&disk, &state);
 }
 
 /// An object is gone from the store, and its file is about to go here.
@@ -144,8 +137,7 @@ fn h5_the_file_of_an_object_that_is_gone_stays_until_it_is_put_again() {
     assert!(machine.error().contains(&gone));
     let count = |machine: &Machine| machine.life.rig.log.stats().files;
     let before = count(&machine);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     assert!(count(&machine) < before, "those that are there go");
     let file = gone.split('/').nth(2).and_then(|name| name.split('.').next()).expect("a file");
     let is_here = || disk.at("a").files().iter().any(|name| name.contains(&format!("{file}-to-")));
@@ -172,8 +164,7 @@ fn h5_a_file_that_was_put_is_held_until_a_manifest_names_it() {
     let unnamed: Vec<String> = objects(&disk).into_iter().filter(is_unnamed).collect();
     assert!(unnamed.len() > 3, "{unnamed:?}");
     machine.store.set_unreachable(true);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     let files = disk.at("a").files();
     for object in &unnamed {
         let file = object.split('/').nth(2).and_then(|name| name.split('.').next()).expect("a file");
@@ -221,8 +212,7 @@ fn h5_a_file_that_ends_in_the_first_epoch_of_the_shared_checkpoint_is_not_covere
     machine.step_after(1, 61 * SECOND);
     assert!(machine.error().contains(&object));
     machine.write(0..4);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     let file = object.split('/').nth(2).and_then(|name| name.split('.').next()).expect("a file");
     let files = disk.at("a").files();
     assert!(files.iter().any(|name| name.contains(&format!("{file}-to-"))), "{file} of {files:?}");
@@ -371,6 +361,5 @@ fn a_grace_of_no_time_holds_nothing_up() {
     let is_unnamed = |name: &&String| !name.starts_with("manifests/") && !text.contains(&format!(" {name} "));
     assert_eq!(objects(&disk).iter().find(is_unnamed), None, "what is not named goes");
     let state = machine.ship_all();
-    machine.end(&disk);
-    assert_taken_over(&disk, "b", &state);
+    machine.end_taken_over(&disk, &state);
 }

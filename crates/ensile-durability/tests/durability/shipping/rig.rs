@@ -304,6 +304,18 @@ impl Machine {
         self.shipper.stats().last_error.expect("is told").to_string()
     }
 
+    /// Installs a checkpoint, and lets checkpointers remove what it covers.
+    pub(super) fn checkpoint_and_settle(&self) {
+        self.life.checkpoint().expect("is installed");
+        self.settle_steps();
+    }
+
+    /// Ends its life, and is taken over with this state.
+    pub(super) fn end_taken_over(self, disk: &SimDisk, state: &Seen) {
+        self.end(disk);
+        assert_taken_over(disk, "b", state);
+    }
+
     /// Closes the files that are written.
     pub(super) fn close_files(&self) {
         self.shipper.request();
@@ -314,10 +326,7 @@ impl Machine {
     pub(super) fn settle_steps(&self) {
         for _ in 0..4 {
             self.life.rig.clock.advance(std::time::Duration::from_secs(2));
-            for checkpointer in 0..self.life.checkpoints.checkpointers() {
-                self.life.step(checkpointer);
-            }
-            self.life.rig.settle();
+            self.life.step_all();
         }
     }
 
