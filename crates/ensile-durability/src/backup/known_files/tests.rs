@@ -1,6 +1,4 @@
 //! What a backup has of a database: by every part of what a state says, and not by a name or a number.
-//!
-//! Neighbours: the tests of [`super`].
 
 use ensile_disk::FolderId;
 

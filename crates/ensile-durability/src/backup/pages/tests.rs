@@ -1,6 +1,4 @@
 //! Pages that the target has already, and pictures that follow on what is there: by every part of what they say.
-//!
-//! Neighbours: the tests of [`super`].
 
 use super::*;
 use crate::backup::target::TargetPicture;

@@ -1,7 +1,5 @@
 //! Buffers that are handed out come back, whatever becomes of their workers: as many as are kept are free, and the
 //! others are counted no more.
-//!
-//! Neighbours: the tests of [`super`].
 
 use std::cell::Cell;
 

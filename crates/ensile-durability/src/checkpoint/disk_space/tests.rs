@@ -1,6 +1,4 @@
 //! DiskSpace for a checkpoint: by device, and at each bound.
-//!
-//! Neighbours: the tests of [`super`].
 
 use std::path::Path;
 

@@ -1,6 +1,4 @@
 //! Names of files: one spelling each.
-//!
-//! Neighbours: the tests of [`super`].
 
 use super::*;
 

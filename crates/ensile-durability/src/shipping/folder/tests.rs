@@ -1,6 +1,4 @@
 //! A folder as a shared store: what is there of an object before its end, and which names a listing has.
-//!
-//! Neighbours: the tests of [`super`].
 
 use ensile_sim::SimDisk;
 

@@ -1,6 +1,4 @@
 //! What of the store counts as a file of the database, and from which file on a state needs a log.
-//!
-//! Neighbours: the tests of [`super`].
 
 use super::*;
 use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, PartFiles};

@@ -1,6 +1,4 @@
 //! Which marks of folders an adoption knows.
-//!
-//! Neighbours: the tests of [`super`].
 
 use super::*;
 use crate::near_duplicates;

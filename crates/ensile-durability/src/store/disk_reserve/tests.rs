@@ -1,6 +1,4 @@
 //! The reserve of a database: on each of its devices, and gone from all of them once it is given up.
-//!
-//! Neighbours: the tests of [`super`].
 
 use std::path::Path;
 

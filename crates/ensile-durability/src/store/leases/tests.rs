@@ -1,6 +1,4 @@
 //! When a removal waits for a lease, and which names a lease compares.
-//!
-//! Neighbours: the tests of [`super`].
 
 use ensile_base::Epoch;
 use ensile_disk::FolderId;

@@ -1,6 +1,4 @@
 //! The header of a mapped buffer: as documented, and of one owner.
-//!
-//! Neighbours: the tests of [`super`].
 
 use ensile_base::clock::unix_seconds;
 use ensile_sim::SimDisk;

@@ -1,6 +1,4 @@
 //! Whose a folder is, by every part of its mark.
-//!
-//! Neighbours: the tests of [`super`].
 
 use ensile_sim::SimDisk;
 

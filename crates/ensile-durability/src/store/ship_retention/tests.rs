@@ -1,6 +1,4 @@
 //! Which closed log files a shipper's hold keeps, from when on, and until when.
-//!
-//! Neighbours: the tests of [`super`].
 
 use super::*;
 use crate::files::names::SegmentName;

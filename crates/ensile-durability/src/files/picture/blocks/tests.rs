@@ -1,6 +1,4 @@
 //! The bytes of a picture: as the document has them, and as they are found again.
-//!
-//! Neighbours: the tests of [`super`].
 
 use ensile_base::{Epoch, Tid};
 

@@ -1,6 +1,4 @@
 //! Free units: which are taken, given back, and what cannot be.
-//!
-//! Neighbours: the tests of [`super`].
 
 use ensile_base::random::Random;
 

@@ -1,6 +1,4 @@
 //! Places: what no file can have, how pages follow each other, and which block stands where.
-//!
-//! Neighbours: the tests of [`super`].
 
 use super::*;
 use crate::near_duplicates;

@@ -1,6 +1,4 @@
 //! Places of pages: what comes back, and what no version writes.
-//!
-//! Neighbours: the tests of [`super`].
 
 use super::super::location::{PageBound, PlaceBytes};
 use super::*;

@@ -1,6 +1,4 @@
 //! Roots: what comes back, and what contradicts itself.
-//!
-//! Neighbours: the tests of [`super`].
 
 use ensile_base::Epoch;
 

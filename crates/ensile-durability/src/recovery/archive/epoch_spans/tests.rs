@@ -1,6 +1,4 @@
 //! Spans of logs and generations, and the ranges that they make.
-//!
-//! Neighbours: the tests of [`super`].
 
 use super::*;
 
