@@ -20,7 +20,7 @@ fn backup() -> Vec<StateReach> {
 }
 
 #[test]
-fn a5_what_needs_the_least_is_chosen() {
+fn a5_what_needs_the_least_is_chosen_and_what_cannot_be_had_is_refused() {
     for (to, expected) in [
         (70, (70, RestoreWay::AsItIs)),
         (50, (50, RestoreWay::AsItIs)),
@@ -35,10 +35,6 @@ fn a5_what_needs_the_least_is_chosen() {
     ] {
         assert_eq!(chosen(&backup(), to), Ok(expected), "epoch {to}");
     }
-}
-
-#[test]
-fn a5_what_cannot_be_had_is_refused_and_what_can_is_said() {
     for (to, why) in [
         (49, EpochNotHad::Before),
         (55, EpochNotHad::Missing),

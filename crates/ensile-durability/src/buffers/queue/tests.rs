@@ -37,7 +37,7 @@ fn free(queue: &BufferQueue) -> usize {
 }
 
 #[test]
-fn a_buffer_that_was_written_is_free_and_the_next_entry_gets_it() {
+fn a_buffer_that_was_written_is_free_and_no_more_than_are_kept_are_left() {
     let queue = BufferQueue::new();
     queue.add_worker();
     for _ in 0..10 {
@@ -48,10 +48,6 @@ fn a_buffer_that_was_written_is_free_and_the_next_entry_gets_it() {
     }
     queue.remove_worker(None);
     assert_eq!(free(&queue), 1);
-}
-
-#[test]
-fn workers_that_have_gone_leave_no_more_buffers_than_are_kept() {
     let queue = BufferQueue::new();
     let buffers: Vec<_> = (0..20)
         .map(|_| {

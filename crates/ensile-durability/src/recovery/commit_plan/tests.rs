@@ -142,7 +142,7 @@ fn each_way_to_find_space_is_tried_once_a_stage_and_the_reserve_last() {
 }
 
 #[test]
-fn the_next_stage_looks_for_space_anew_and_only_if_it_lacks_some() {
+fn the_next_stage_looks_for_space_anew_and_without_a_reserve_nothing_is_tried_again() {
     let mut ending = at(RewriteTail(AtOnce::File));
     for outcome in [Failed(full()), Done, Failed(full()), Done, Done] {
         ending.record_outcome(outcome);
@@ -151,10 +151,6 @@ fn the_next_stage_looks_for_space_anew_and_only_if_it_lacks_some() {
     ending.record_outcome(Done);
     assert_eq!(after(&mut ending, Done), MakeLogs { is_tight: false });
     assert_eq!(after(&mut ending, Failed(full())), FreeUnneeded);
-}
-
-#[test]
-fn without_a_reserve_nothing_is_tried_again() {
     let mut ending = at(MakeHint);
     for outcome in [Failed(full()), Done, Failed(full())] {
         ending.record_outcome(outcome);
@@ -207,7 +203,7 @@ fn the_manifest_is_tried_for_the_last_time_with_what_the_logs_set_aside() {
 }
 
 #[test]
-fn l3_logs_stay_where_a_rename_of_the_manifest_was_done_and_said_that_the_disk_is_full() {
+fn l3_logs_stay_where_it_is_unknown_which_manifest_stands_or_the_newer_one_does() {
     let mut ending = at(ReplaceManifest);
     assert_eq!(after(&mut ending, Unknown(full())), FreeUnneeded);
     assert_eq!(after(&mut ending, Done), ReplaceManifest);
@@ -217,10 +213,6 @@ fn l3_logs_stay_where_a_rename_of_the_manifest_was_done_and_said_that_the_disk_i
     assert_eq!(after(&mut ending, Done), ReplaceManifest);
     ending.record_outcome(Failed(full()));
     assert_read(&ending);
-}
-
-#[test]
-fn l3_logs_stay_where_it_is_unknown_which_manifest_stands() {
     for (error, is_full) in [(broken(), false), (full_folder(), true)] {
         let mut ending = at(ReplaceManifest);
         ending.record_outcome(Unknown(error.clone()));

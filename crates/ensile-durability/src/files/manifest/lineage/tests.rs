@@ -67,7 +67,7 @@ fn n23_the_newest_generations_are_remembered() {
 }
 
 #[test]
-fn n23_a_history_that_has_gone_on_otherwise_is_told_apart() {
+fn n23_a_history_that_has_gone_on_otherwise_or_ended_before_the_state_is_told_apart() {
     let before = of(&[(1, "00000001"), (2, "00000002")]);
     let another = Err(NotBehind::Another { generation: 2 });
     for (now, answer) in [
@@ -84,10 +84,6 @@ fn n23_a_history_that_has_gone_on_otherwise_is_told_apart() {
         assert_eq!(now.check_continues(&before), answer, "{now}");
         assert_eq!(now.check_continues(&Lineage::default()), Ok(()), "a version before this one wrote it");
     }
-}
-
-#[test]
-fn n23_a_generation_that_ended_before_the_state_is_told_apart() {
     let mut before = of(&[(1, "00000001")]);
     before.add([ended(2, "00000002", 60)].iter());
     let ended_before = Err(NotBehind::Ended { generation: 2, durable: Epoch::new(59) });
@@ -100,10 +96,6 @@ fn n23_a_generation_that_ended_before_the_state_is_told_apart() {
     let mut another = of(&[(1, "00000001")]);
     another.add([ended(2, "0000000a", 70)].iter());
     assert_eq!(another.check_continues(&before), Err(NotBehind::Another { generation: 2 }));
-}
-
-#[test]
-fn n23_what_is_older_than_all_that_is_remembered_passes() {
     let before = of(&[(1, "00000001"), (2, "00000002")]);
     assert_eq!(of(&[(3, "00000003"), (9, "00000009")]).check_continues(&before), Ok(()));
     let mut opened_often = before.clone();
@@ -139,7 +131,7 @@ fn backed_up() -> Lineage {
 }
 
 #[test]
-fn a4_an_archive_of_the_same_history_is_known_whichever_of_the_two_goes_further() {
+fn a4_an_archive_of_the_same_history_is_known_and_one_of_another_history_is_told() {
     let listed = [
         // Older than all that is remembered.
         ended(1, "77777777", 9),
@@ -161,10 +153,6 @@ fn a4_an_archive_of_the_same_history_is_known_whichever_of_the_two_goes_further(
         Ok(()),
         "it remembers nothing"
     );
-}
-
-#[test]
-fn a4_what_tells_an_archive_of_another_history() {
     let later = |first| Generation { first: Epoch::new(first), ..generation(6, "00000006") };
     for (at, other) in [
         (3, ended(3, "77777777", 50)),

@@ -159,7 +159,7 @@ fn n16_older_pictures_are_of_a_backup_each_older_than_the_one_before_it_and_in_i
 }
 
 #[test]
-fn a_checkpoint_that_is_no_picture_stands_behind_none() {
+fn a_checkpoint_that_is_no_picture_stands_behind_none_and_every_changed_byte_is_seen() {
     let text = backup(vec![page_picture(6, 3, 62)]).to_string();
     let older = format!("{}\n", picture(6, 3, 62));
     for other in [checkpoint(6, 3, 61, 62).to_string(), InstalledCheckpoint::Cycling(ranges()).to_string()] {
@@ -167,10 +167,6 @@ fn a_checkpoint_that_is_no_picture_stands_behind_none() {
         assert_ne!(mixed, text);
         assert_eq!(Manifest::parse(&mixed), Err(Unusable::Damaged("a line cannot be read")), "{mixed}");
     }
-}
-
-#[test]
-fn every_changed_byte_of_a_backups_is_seen() {
     assert_every_change_is_seen(&backup(vec![page_picture(6, 3, 62)]).to_string());
 }
 
