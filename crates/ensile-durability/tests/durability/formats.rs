@@ -99,7 +99,7 @@ fn l7_a_block_of_a_newer_version_is_never_a_torn_tail_nor_damage() {
 }
 
 #[test]
-fn l7_a_newer_block_whose_payload_is_cut_is_no_torn_tail_either() {
+fn l7_a_newer_block_whose_payload_is_cut_or_behind_a_gap_is_no_torn_tail() {
     let disk = disk_with_entries(false);
     let mut bytes = disk.bytes(LOG);
     let list = blocks(&bytes);
@@ -108,10 +108,6 @@ fn l7_a_newer_block_whose_payload_is_cut_is_no_torn_tail_either() {
     bytes.truncate(at + HEADER_BYTES + 8);
     disk.put(LOG, bytes);
     assert_refused(&disk, LOG, is_newer);
-}
-
-#[test]
-fn l7_a_newer_block_behind_a_gap_is_no_torn_tail_either() {
     let disk = disk_with_entries(false);
     let mut bytes = disk.bytes(LOG);
     let list = blocks(&bytes);

@@ -78,7 +78,7 @@ fn i3_a_removal_waits_for_a_lease_and_goes_on_once_it_has_ended() {
 }
 
 #[test]
-fn i3_log_files_are_not_removed_beside_a_lease() {
+fn i3_log_files_are_not_removed_beside_a_lease_unless_its_reader_died() {
     let disk = SimDisk::new();
     let (life, _worker, _reader, lease) = leased_beside(&disk);
     // The caller has installed a checkpoint that covers them.
@@ -87,10 +87,6 @@ fn i3_log_files_are_not_removed_beside_a_lease() {
     assert!(lease.has_all_names().expect("it looks"));
     drop(lease);
     assert!(life.rig.log.remove_files_below(covered).expect("removes").files > 2);
-}
-
-#[test]
-fn i3_the_lease_of_a_reader_that_died_holds_nothing_up() {
     let disk = SimDisk::new();
     let (life, worker, reader, lease) = leased_beside(&disk);
     life.checkpoint().expect("is installed");

@@ -107,7 +107,7 @@ fn a_small_step_is_one_write_and_one_sync() {
 }
 
 #[test]
-fn l2_an_idle_worker_with_a_part_filled_buffer_is_neither_passed_nor_holds_d_back() {
+fn l2_an_idle_worker_is_neither_passed_nor_holds_d_back_and_an_ended_one_leaves_its_entries() {
     let (disk, rig) = Rig::first_life(1);
     let (mut idle, mut busy) = (rig.worker(), rig.worker());
     let tid = idle.commit(&rig.epochs, 7, b"idle").expect("runs");
@@ -118,10 +118,6 @@ fn l2_an_idle_worker_with_a_part_filled_buffer_is_neither_passed_nor_holds_d_bac
     disk.crash(1);
     let rig = Rig::simulated(&disk, 1);
     assert_eq!(rig.rows[&7], (tid, b"idle".to_vec()), "D did not pass its entry");
-}
-
-#[test]
-fn l2_an_ended_worker_leaves_its_entries_to_the_logger() {
     let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let tid = worker.commit(&rig.epochs, 7, b"last words").expect("runs");
     drop(worker);
@@ -161,7 +157,7 @@ fn a_reservation_without_an_entry_holds_nothing_back() {
 }
 
 #[test]
-fn l3_a_log_without_entries_marks_the_epochs_of_the_others() {
+fn l3_a_log_without_entries_marks_the_epochs_of_the_others_and_no_empty_ones() {
     let (disk, rig) = Rig::first_life(2);
     let mut first = rig.worker();
     let _second_without_entries = rig.worker();
@@ -173,10 +169,6 @@ fn l3_a_log_without_entries_marks_the_epochs_of_the_others() {
     assert_eq!(rig.log.durable_epoch(), tid.epoch());
     disk.crash(3);
     assert_eq!(Rig::simulated(&disk, 2).rows[&1].0, tid);
-}
-
-#[test]
-fn l3_epochs_without_entries_pass_without_a_write() {
     let (disk, rig) = Rig::first_life(2);
     rig.commit_epoch(&mut rig.worker(), 1, b"one");
     let before = disk.calls();
@@ -226,7 +218,7 @@ fn full_buffers_are_written_before_their_epoch_closes_and_come_back() {
 }
 
 #[test]
-fn an_entry_larger_than_a_buffer_gets_one_of_its_own() {
+fn an_entry_larger_than_a_buffer_gets_one_of_its_own_and_one_beyond_the_limit_is_refused() {
     let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     worker.commit(&rig.epochs, 1, b"small").expect("runs");
     let large = vec![9; 3 * LOG_BUFFER_BYTES + 1];
@@ -236,6 +228,13 @@ fn an_entry_larger_than_a_buffer_gets_one_of_its_own() {
     let rig = Rig::simulated(&disk, 1);
     assert_eq!(rig.rows[&2].1, large);
     assert_eq!(rig.rows.len(), 3);
+    let rig = Rig::simulated(&SimDisk::new(), 1);
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"before").expect("runs");
+    let refused = worker.appender.reserve(TRANSACTION_BYTES_MAX + 1);
+    assert!(matches!(refused, Err(DurabilityError::TooLarge { .. })));
+    rig.commit_epoch(&mut worker, 2, b"after");
+    assert_eq!(rig.log.stats().entries, 2);
 }
 
 #[test]
@@ -271,17 +270,6 @@ fn a_large_buffer_is_given_back_once_it_is_written_or_released() {
         rig.settle();
         assert!(bytes(&rig) <= 2 * LOG_BUFFER_BYTES as u64, "needed {is_needed}: {:?}", rig.log.stats());
     }
-}
-
-#[test]
-fn an_entry_beyond_the_limit_is_refused_and_the_worker_goes_on() {
-    let rig = Rig::simulated(&SimDisk::new(), 1);
-    let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"before").expect("runs");
-    let refused = worker.appender.reserve(TRANSACTION_BYTES_MAX + 1);
-    assert!(matches!(refused, Err(DurabilityError::TooLarge { .. })));
-    rig.commit_epoch(&mut worker, 2, b"after");
-    assert_eq!(rig.log.stats().entries, 2);
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn i5_a_crash_of_the_first_open_leaves_a_folder_for_any_name_or_for_this_one() {
 }
 
 #[test]
-fn i5_more_reserved_epochs_keep_the_name() {
+fn i5_more_reserved_epochs_and_checkpoints_keep_the_name() {
     let disk = SimDisk::new();
     // As few are reserved as there may be.
     let rig = open(&disk, LogConfig { epoch_interval: Duration::from_secs(3600), ..of(OWN) }).expect("opens");
@@ -127,10 +127,6 @@ fn i5_more_reserved_epochs_keep_the_name() {
         rig.log.reserved_epochs_step();
     }
     assert_eq!(named(&disk).as_deref(), Some(OWN));
-}
-
-#[test]
-fn i5_checkpoints_keep_the_name() {
     for settings in [settings(), pictures()] {
         let disk = SimDisk::new();
         let life = Life::open_with(&disk, of(OWN), settings).expect("opens");

@@ -403,7 +403,7 @@ fn b4_another_mount_in_the_same_boot_takes_nothing() {
 }
 
 #[test]
-fn b4_a_life_whose_mount_is_not_told_goes_by_its_boot_and_says_so() {
+fn b4_a_mount_that_was_not_told_or_is_not_told_now_is_not_another_one() {
     let disk = SimDisk::new();
     disk.set_no_mount_numbers(true);
     let (rig, _worker, _) = durable_and_returned(&disk, 1);
@@ -411,10 +411,6 @@ fn b4_a_life_whose_mount_is_not_told_goes_by_its_boot_and_says_so() {
     disk.kill();
     assert_eq!(found(&open(&disk, safe(1))).len(), 2);
     assert!(open(&SimDisk::new(), safe(1)).report.unknown_mounts.is_empty());
-}
-
-#[test]
-fn b4_a_mount_that_cannot_be_told_now_is_not_another_one() {
     let disk = left(1);
     let before = disk.files();
     disk.set_no_mount_numbers(true);
@@ -528,17 +524,7 @@ fn a_buffer_of_which_a_power_cut_left_zeros_goes() {
 }
 
 #[test]
-fn other_levels_take_and_remove_what_was_left() {
-    let (disk, rig) = first_life(2);
-    rig.worker().commit(&rig.epochs, 1, b"returned").expect("runs");
-    disk.kill();
-    let rig = open(&disk, config(1));
-    assert_eq!((found(&rig).len(), rig.report.taken_entries), (1, 1));
-    assert_eq!((buffers(&disk), lists(&disk)), (Vec::new(), Vec::new()));
-}
-
-#[test]
-fn a_clean_close_leaves_no_buffer_and_nothing_to_take() {
+fn a_clean_close_and_other_levels_leave_no_buffer_and_nothing_to_take() {
     let (disk, rig) = first_life(2);
     rig.worker().commit(&rig.epochs, 1, b"closed").expect("runs");
     assert!(buffers(&disk).len() >= 2);
@@ -547,6 +533,12 @@ fn a_clean_close_leaves_no_buffer_and_nothing_to_take() {
     drop(rig);
     let rig = open(&disk, safe(2));
     assert_eq!((found(&rig).len(), rig.report.taken_entries), (1, 0));
+    let (disk, rig) = first_life(2);
+    rig.worker().commit(&rig.epochs, 1, b"returned").expect("runs");
+    disk.kill();
+    let rig = open(&disk, config(1));
+    assert_eq!((found(&rig).len(), rig.report.taken_entries), (1, 1));
+    assert_eq!((buffers(&disk), lists(&disk)), (Vec::new(), Vec::new()));
 }
 
 #[test]
@@ -608,7 +600,7 @@ fn b5_what_a_failed_sync_has_lost_is_written_again_before_blocks_rest_on_it() {
 }
 
 #[test]
-fn a_full_disk_refuses_a_commit_that_needs_a_buffer_and_nothing_else() {
+fn a_full_disk_refuses_a_commit_that_needs_a_buffer_and_an_open_without_space() {
     let (disk, rig) = first_life(1);
     let mut workers = [rig.worker(), rig.worker()];
     workers[0].commit(&rig.epochs, 1, b"has a buffer").expect("runs");
@@ -620,10 +612,6 @@ fn a_full_disk_refuses_a_commit_that_needs_a_buffer_and_nothing_else() {
     workers[1].commit(&rig.epochs, 4, b"has space").expect("runs");
     disk.kill();
     assert_eq!(found(&open(&disk, safe(1))).into_keys().collect::<Vec<_>>(), [1, 3, 4]);
-}
-
-#[test]
-fn an_open_without_space_for_what_was_returned_fails_and_loses_nothing() {
     let (disk, rig) = first_life(1);
     rig.worker().commit(&rig.epochs, 1, &[7; 300_000]).expect("runs");
     disk.kill();

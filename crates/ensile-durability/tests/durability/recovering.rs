@@ -139,18 +139,14 @@ fn an_entry_that_the_state_refuses_names_its_place() {
 }
 
 #[test]
-fn one_process_at_a_time() {
+fn a_new_database_begins_at_the_first_epoch_and_is_of_one_process_at_a_time() {
+    let rig = Rig::simulated(&SimDisk::new(), 1);
+    assert_eq!((rig.first, rig.report.generation), (Epoch::FIRST, 1));
     let (disk, rig) = Rig::first_life(1);
     let Err(DurabilityError::InUse { path }) = reopen(&disk, 1).map(|_| ()) else { panic!("locked") };
     assert_eq!(path.as_os_str(), "", "the main folder, which is locked first");
     drop(rig);
     reopen(&disk, 1).expect("free again");
-}
-
-#[test]
-fn a_new_database_begins_at_the_first_epoch() {
-    let rig = Rig::simulated(&SimDisk::new(), 1);
-    assert_eq!((rig.first, rig.report.generation), (Epoch::FIRST, 1));
 }
 
 #[test]

@@ -126,11 +126,21 @@ fn a_file_that_is_missing_in_the_middle_ends_its_log() {
 }
 
 #[test]
-fn what_is_whole_is_left_alone() {
+fn what_is_whole_not_understood_or_open_is_left_alone() {
     let disk = disk_with_entries(false);
     let before: Vec<String> = disk.files();
     assert_eq!(repaired(&disk, &Map::default()).expect("it can be read"), None);
     assert_eq!(disk.files(), before);
+    let disk = disk_with_entries(false);
+    let found =
+        ensile_durability::examination::examine(&handle(disk.clone()), &Newer).expect("it can be read");
+    assert!(found.damage.iter().all(|damage| damage.is_refused) && !found.damage.is_empty(), "{found:?}");
+    assert!(matches!(&found.remedy, Some(Remedy::Copy(why)) if why.contains("newer version")), "{found:?}");
+    let disk = disk_with_entries(false);
+    let _rig = Rig::simulated(&disk, 2);
+    let refused = ensile_durability::examination::examine(&handle(disk.clone()), &Map::default())
+        .expect_err("it is in use");
+    assert!(refused.to_string().contains("use"), "{refused}");
 }
 
 #[test]
@@ -155,24 +165,6 @@ impl Recoverable for Newer {
     fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
         self.replay(entries)
     }
-}
-
-#[test]
-fn entries_that_are_not_understood_are_no_reason_to_cut() {
-    let disk = disk_with_entries(false);
-    let found =
-        ensile_durability::examination::examine(&handle(disk.clone()), &Newer).expect("it can be read");
-    assert!(found.damage.iter().all(|damage| damage.is_refused) && !found.damage.is_empty(), "{found:?}");
-    assert!(matches!(&found.remedy, Some(Remedy::Copy(why)) if why.contains("newer version")), "{found:?}");
-}
-
-#[test]
-fn a_database_that_is_open_is_not_examined() {
-    let disk = disk_with_entries(false);
-    let _rig = Rig::simulated(&disk, 2);
-    let refused = ensile_durability::examination::examine(&handle(disk.clone()), &Map::default())
-        .expect_err("it is in use");
-    assert!(refused.to_string().contains("use"), "{refused}");
 }
 
 /// Two checkpoints with changes between and after them.

@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use crate::prelude::*;
 
 #[test]
-fn a_lone_blocking_waiter_makes_its_commit_durable_itself() {
+fn a_lone_blocking_waiter_steps_all_logs_itself_and_makes_its_commit_durable() {
     let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     for key in 0..5 {
         rig.clock.advance(Duration::from_millis(1));
@@ -19,10 +19,6 @@ fn a_lone_blocking_waiter_makes_its_commit_durable_itself() {
         after.crash_with(Survival::Nothing, 0);
         assert_eq!(Rig::simulated(&after, 1).rows[&key], (tid, b"one".to_vec()), "L3: its mark is synced");
     }
-}
-
-#[test]
-fn a_lone_waiter_of_several_logs_steps_all_of_them() {
     for last in 0..3 {
         let (disk, rig) = Rig::first_life(3);
         let mut workers = [rig.worker(), rig.worker(), rig.worker()];

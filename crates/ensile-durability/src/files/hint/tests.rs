@@ -29,14 +29,10 @@ fn a_step_that_comes_after_the_close_does_not_write_over_the_last_hint() {
 }
 
 #[test]
-fn the_documented_text_is_the_one_that_is_written() {
+fn the_documented_text_is_written_and_the_format_before_says_nothing() {
     let document = include_str!("../../../../../docs/internals/formats/hint.md");
     assert_eq!(text_example(document, 1), last().to_string());
     assert_eq!(Hint::parse(&last().to_string()), Some(last()));
-}
-
-#[test]
-fn a_close_without_a_log_says_where_e_stood_and_the_format_before_says_nothing() {
     let without_log = hint(vec![], Some(131));
     assert_eq!(Hint::parse(&without_log.to_string()), Some(without_log));
     let body = "ensile hint 1\ngeneration 3 durable 57\n";

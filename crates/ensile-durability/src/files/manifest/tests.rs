@@ -80,7 +80,7 @@ fn with_checksum(text: &str) -> String {
 }
 
 #[test]
-fn l7_a_newer_versions_manifest_is_told_from_a_damaged_one() {
+fn i2_l7_a_newer_manifest_is_told_from_a_damaged_one_and_one_that_is_made_lists_no_generation() {
     let text = manifest().to_string();
     let format = format!("format {FORMAT}");
     for (what, with) in [("manifest 3", "manifest 8"), ("manifest 3", "manifest 2"), (&format, "format 99")] {
@@ -89,10 +89,6 @@ fn l7_a_newer_versions_manifest_is_told_from_a_damaged_one() {
     }
     let unknown = with_checksum(&text.replace("state created", "state unheard-of"));
     assert_eq!(Manifest::parse(&unknown), Err(Unusable::Damaged("a line cannot be read")));
-}
-
-#[test]
-fn i2_a_database_that_is_being_made_lists_no_generation() {
     let creating = Manifest::new(Identity::draw(), main());
     assert_eq!(Manifest::parse(&creating.to_string()), Ok(creating.clone()));
     let with_log = Manifest { state: Making::Creating, ..without_checkpoint(vec![generation(1, 1, None)]) };
@@ -100,18 +96,7 @@ fn i2_a_database_that_is_being_made_lists_no_generation() {
     for contradiction in [with_log, without_log] {
         assert!(Manifest::parse(&contradiction.to_string()).is_err(), "{contradiction:?}");
     }
-}
-
-#[test]
-fn what_read_would_refuse_for_its_length_is_not_written() {
-    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
-    keeper.replace(manifest()).expect("writes");
-    let many = (1..250_000).map(|number| generation(number, 2 * number, Some(2 * number)));
-    let many = many.chain([generation(250_000, 500_001, None)]).collect();
-    let huge = Manifest { reserved: Epoch::new(600_000), ..without_checkpoint(many) };
-    assert!(matches!(keeper.replace(huge), Err(NotReplaced::OldStands(_))));
-    assert_eq!(Manifest::read(&*disk).expect("whole"), Some(manifest()));
+    assert_every_change_is_seen(&manifest().to_string());
 }
 
 #[test]
@@ -459,11 +444,6 @@ fn a_picture_whose_root_is_in_none_of_its_files_is_refused() {
     }
 }
 
-#[test]
-fn every_changed_byte_is_seen() {
-    assert_every_change_is_seen(&manifest().to_string());
-}
-
 fn assert_every_change_is_seen(text: &str) {
     for (at, bytes) in samples::changes(text) {
         let is_seen = |bytes| String::from_utf8(bytes).map_or(true, |text| Manifest::parse(&text).is_err());
@@ -595,7 +575,7 @@ fn installing_takes_earlier_generations_off_the_list() {
 }
 
 #[test]
-fn a_failed_replacement_says_whether_the_old_one_stands() {
+fn a_replacement_that_fails_or_is_too_long_says_whether_the_old_one_stands() {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
@@ -607,4 +587,12 @@ fn a_failed_replacement_says_whether_the_old_one_stands() {
     sim.fail_folder_sync(1);
     assert!(matches!(keeper.replace(next), Err(NotReplaced::Unknown(_))));
     assert_eq!(keeper.manifest(), &manifest());
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
+    keeper.replace(manifest()).expect("writes");
+    let many = (1..250_000).map(|number| generation(number, 2 * number, Some(2 * number)));
+    let many = many.chain([generation(250_000, 500_001, None)]).collect();
+    let huge = Manifest { reserved: Epoch::new(600_000), ..without_checkpoint(many) };
+    assert!(matches!(keeper.replace(huge), Err(NotReplaced::OldStands(_))));
+    assert_eq!(Manifest::read(&*disk).expect("whole"), Some(manifest()));
 }

@@ -101,13 +101,23 @@ const fn step_at(step: usize) -> usize {
 }
 
 #[test]
-fn a_whole_log_is_a_chain_over_all_its_files() {
+fn a_whole_log_is_a_chain_over_all_its_files_and_a_file_is_read_by_itself() {
     let disk = write_log(40, 1, 4096);
     let files = files(&disk);
     assert!(files.len() > 1);
     let chain = read(&disk);
     assert_eq!((chain.mark, chain.seen, entries(&chain)), (Epoch::new(50), Epoch::new(50), 40));
     assert_eq!((chain.end.file, chain.tail.bytes), (files[files.len() - 1], 0));
+    let disk = write_log(60, 1, 4096);
+    let whole = read(&disk);
+    let link = &whole.links[1];
+    let alone = FileChain::read(&disk, link.file, None).expect("reads");
+    assert_eq!((alone.end, alone.largest, &alone.runs), (link.end, link.largest, &link.runs));
+    assert!(alone.synced_to < alone.end, "nothing in it shows that its last mark is synced");
+    assert_eq!(link.synced_to, link.end, "the next file does");
+    let disk = write_log(40, 1, 4096);
+    disk.create(&format!("{NAME}")).expect("creates");
+    assert!(matches!(log_files::find(&disk, &manifest()), Err(DurabilityError::Damaged { .. })));
 }
 
 #[test]
@@ -123,13 +133,6 @@ fn closed_files_are_named_by_their_largest_epoch_and_read_by_either_name() {
     let after = read(&disk);
     assert_eq!((after.mark, entries(&after)), (before.mark, 40));
     assert!(after.links.iter().zip(&before.links).all(|(a, b)| a.runs == b.runs && a.largest == b.largest));
-}
-
-#[test]
-fn two_files_of_one_number_are_damage() {
-    let disk = write_log(40, 1, 4096);
-    disk.create(&format!("{NAME}")).expect("creates");
-    assert!(matches!(log_files::find(&disk, &manifest()), Err(DurabilityError::Damaged { .. })));
 }
 
 #[test]
@@ -160,17 +163,6 @@ fn a_log_may_begin_with_a_later_file_if_a_checkpoint_covers_what_is_gone() {
 }
 
 #[test]
-fn a_file_is_read_by_itself() {
-    let disk = write_log(60, 1, 4096);
-    let whole = read(&disk);
-    let link = &whole.links[1];
-    let alone = FileChain::read(&disk, link.file, None).expect("reads");
-    assert_eq!((alone.end, alone.largest, &alone.runs), (link.end, link.largest, &link.runs));
-    assert!(alone.synced_to < alone.end, "nothing in it shows that its last mark is synced");
-    assert_eq!(link.synced_to, link.end, "the next file does");
-}
-
-#[test]
 fn payloads_are_looked_at_only_where_nothing_shows_that_they_were_synced() {
     for (step, is_synced) in [(0, true), (1, true), (2, false)] {
         let disk = write_log(3, 1, 1 << 20);
@@ -198,7 +190,7 @@ fn neighbouring_blocks_are_one_run_and_later_blocks_show_what_was_synced() {
 }
 
 #[test]
-fn intact_blocks_out_of_their_order_do_not_belong() {
+fn intact_blocks_out_of_their_order_or_of_another_history_do_not_belong() {
     let disk = write_log(4, 1, 1 << 20);
     let second = disk.bytes(&NAME.to_string())[step_at(1)..step_at(2)].to_vec();
     splice(&disk, step_at(2), &second);
@@ -206,10 +198,6 @@ fn intact_blocks_out_of_their_order_do_not_belong() {
     assert_eq!((chain.mark, chain.end.offset), (Epoch::new(12), step_at(2) as u64));
     assert_eq!(entries(&chain), 2);
     assert_eq!(chain.seen, Epoch::new(14), "what stands behind the gap is seen (L4)");
-}
-
-#[test]
-fn a_block_of_the_right_number_from_another_history_does_not_belong() {
     let disk = write_log(4, 1, 1 << 20);
     let other = write_log(4, 2, 1 << 20).bytes(&NAME.to_string());
     splice(&disk, step_at(2), &other[step_at(2)..step_at(3)]);
@@ -218,7 +206,7 @@ fn a_block_of_the_right_number_from_another_history_does_not_belong() {
 }
 
 #[test]
-fn a_later_file_does_not_continue_a_broken_one() {
+fn a_later_file_does_not_continue_a_broken_one_and_is_searched_with_the_logs_salt() {
     let disk = write_log(40, 1, 4096);
     let first = files(&disk)[0];
     splice(&disk, step_at(3) + 4, &[0xff]);
@@ -227,10 +215,6 @@ fn a_later_file_does_not_continue_a_broken_one() {
     assert_eq!((chain.mark, entries(&chain)), (Epoch::new(13), 3));
     assert!(chain.seen > Epoch::new(40));
     assert_eq!(chain.beyond, files(&disk)[1..]);
-}
-
-#[test]
-fn a_later_file_whose_first_block_is_gone_is_searched_with_the_logs_salt() {
     let disk = write_log(60, 1, 4096);
     let second = files(&disk)[1];
     let whole = read(&disk);

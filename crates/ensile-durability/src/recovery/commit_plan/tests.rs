@@ -221,7 +221,7 @@ fn l3_logs_stay_where_it_is_unknown_which_manifest_stands_or_the_newer_one_does(
 }
 
 #[test]
-fn a_folder_whose_sync_finds_no_space_is_not_tried_again() {
+fn a_sync_that_finds_no_space_is_not_tried_again_and_a_tail_that_reads_differently_lacks_space() {
     for action in [RewriteTail(AtOnce::File), MakeHint] {
         let mut ending = at(action);
         ending.record_outcome(Failed(full_folder()));
@@ -229,10 +229,6 @@ fn a_folder_whose_sync_finds_no_space_is_not_tried_again() {
     }
     let mut ending = at(MakeLogs { is_tight: false });
     assert_eq!(after(&mut ending, Failed(full_folder())), RemoveLogs);
-}
-
-#[test]
-fn a_tail_that_reads_differently_behind_a_failed_sync_lacks_space_and_is_damage_before_it() {
     let mut ending = at(RewriteTail(AtOnce::File));
     for outcome in [Failed(full()), Done] {
         ending.record_outcome(outcome);

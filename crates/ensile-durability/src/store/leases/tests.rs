@@ -24,7 +24,7 @@ fn asked(leases: &Leases, disk: &SimDisk, now: u64) -> (&'static str, u64, u64) 
 }
 
 #[test]
-fn i3_each_removal_waits_for_the_whole_limit_and_overruns_a_lease_once() {
+fn i3_each_removal_waits_for_the_whole_limit_of_a_lease_that_begins_behind_it_too() {
     let disk = SimDisk::new();
     let (leases, _lease) = (Leases::default(), disk.mounted().lock(LEASES).expect("is free"));
     for round in 0..3 {
@@ -34,10 +34,6 @@ fn i3_each_removal_waits_for_the_whole_limit_and_overruns_a_lease_once() {
         assert_eq!(asked(&leases, &disk, from + LIMIT - 1), ("wait", round + 1, round));
         assert_eq!(asked(&leases, &disk, from + LIMIT), ("overrun", round + 1, round + 1));
     }
-}
-
-#[test]
-fn i3_a_lease_that_begins_behind_a_removal_has_the_whole_limit() {
     let disk = SimDisk::new();
     let leases = Leases::default();
     let first = disk.mounted().lock(LEASES).expect("is free");

@@ -57,7 +57,7 @@ fn a_failed_renewal_is_tried_again_after_a_pause_and_the_end_is_told_before_e_st
 }
 
 #[test]
-fn a_smaller_end_that_is_recorded_last_takes_no_epoch_back() {
+fn l6_an_end_that_is_recorded_last_or_beside_a_close_takes_no_epoch_back() {
     let first = Epoch::new(1);
     let reserved = end_for_open(first, INTERVAL).expect("there are epochs");
     let mut epochs = ReservedEpochs::new(reserved, INTERVAL, 0, first);
@@ -65,10 +65,6 @@ fn a_smaller_end_that_is_recorded_last_takes_no_epoch_back() {
     epochs.record_renewal(larger);
     epochs.record_renewal(smaller);
     assert_eq!(epochs.limit(), reserved.plus(20 - EPOCHS_KEPT));
-}
-
-#[test]
-fn l6_a_renewal_beside_a_close_takes_no_kept_epoch_back() {
     let first = Epoch::new(1);
     let reserved = end_for_open(first, INTERVAL).expect("there are epochs");
     let mut epochs = ReservedEpochs::new(reserved, INTERVAL, 0, first);

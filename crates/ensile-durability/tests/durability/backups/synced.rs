@@ -68,7 +68,7 @@ fn dies_everywhere(
 }
 
 #[test]
-fn n22_a_mark_in_the_cache_alone_is_synced_before_a_backup_has_its_epoch() {
+fn n22_a_mark_or_a_manifest_in_the_cache_alone_is_synced_before_a_backup_has_it() {
     for (loggers, segment_bytes) in [(1, 64 << 20), (2, 64 << 20), (1, 4096), (2, 4096)] {
         for is_backed_up_before in [false, true] {
             dies_everywhere((loggers, (settings(), segment_bytes)), is_backed_up_before, |_, life| {
@@ -78,10 +78,6 @@ fn n22_a_mark_in_the_cache_alone_is_synced_before_a_backup_has_its_epoch() {
             });
         }
     }
-}
-
-#[test]
-fn n22_a_manifest_in_the_cache_alone_is_synced_before_a_backup_has_its_checkpoint() {
     for (loggers, strategy) in [(2, settings()), (1, cycling()), (1, pictures()), (0, pictures())] {
         dies_everywhere((loggers, (strategy, 4096)), true, |disk, life| {
             let mut worker = life.rig.worker();

@@ -106,17 +106,13 @@ fn database(disk: &SimDisk, settings: CheckpointConfig) -> Life {
 }
 
 #[test]
-fn n24_a_first_backup_that_has_not_ended_is_opened_by_nobody() {
+fn n24_a_first_backup_or_a_restore_that_has_not_ended_is_opened_by_nobody() {
     for settings in [pictures(), settings()] {
         let disk = SimDisk::new();
         let _life = database(&disk, settings);
         let what = "the first backup of database";
         n24_cut_at_every_call(&disk, "backup", what, &|disk| back_up(disk, "backup", 1).map(drop));
     }
-}
-
-#[test]
-fn n24_a_restore_that_has_not_ended_is_opened_by_nobody() {
     for settings in [pictures(), settings()] {
         let disk = SimDisk::new();
         let life = database(&disk, settings);

@@ -198,11 +198,7 @@ fn leave_one(life: &Life, key: u64) {
 #[test]
 fn a_root_that_no_manifest_names_keeps_a_cut_from_giving_up_what_it_shows() {
     a_later_root_keeps_a_cut_from_giving_up_what_it_shows(false);
-}
-
-/// Such a root is a block of another kind.
-#[test]
-fn a_root_with_tails_that_no_manifest_names_keeps_a_cut_from_giving_up_what_it_shows() {
+    // Such a root is a block of another kind.
     a_later_root_keeps_a_cut_from_giving_up_what_it_shows(true);
 }
 

@@ -116,13 +116,18 @@ fn b5_an_adoption_that_dies_at_any_call_is_made_again_and_loses_nothing() {
 }
 
 #[test]
-fn b4_an_adoption_asks_where_the_boot_cannot_be_read() {
+fn b4_an_adoption_asks_where_the_boot_cannot_be_read_or_is_another_one() {
     let disk = left(1);
     disk.set_no_boot(true);
     let left = assert_would_lose(&disk, "Open the folder where /proc/sys/kernel/random/boot_id");
     assert_eq!((left.reason, left.files), (NotProvenReason::UnknownBoot, buffers(&disk)));
     disk.set_no_boot(false);
     assert_eq!(found(&open(&disk, safe(1))).len(), 2);
+    // A copy of the whole device: each file has its number and its birth.
+    let disk = super::left(1);
+    disk.crash_with(Survival::Everything, 1);
+    let left = assert_would_lose(&disk, "the operating system has started again");
+    assert_eq!((left.reason, left.files), (NotProvenReason::OtherBoot, buffers(&disk)));
 }
 
 #[test]
@@ -240,15 +245,6 @@ fn b4_an_adoption_of_a_damaged_copy_asks_though_no_file_shows_a_loss() {
     copy.put(&list, vec![0; copy.bytes(&list).len()]);
     let left = assert_would_lose(&copy, "acknowledged at the level Process may be missing");
     assert!(left.files.is_empty(), "{left:?}");
-}
-
-#[test]
-fn b4_an_adoption_in_another_boot_asks_though_the_folder_seems_to_be_the_same() {
-    // A copy of the whole device: each file has its number and its birth.
-    let disk = left(1);
-    disk.crash_with(Survival::Everything, 1);
-    let left = assert_would_lose(&disk, "the operating system has started again");
-    assert_eq!((left.reason, left.files), (NotProvenReason::OtherBoot, buffers(&disk)));
 }
 
 #[test]

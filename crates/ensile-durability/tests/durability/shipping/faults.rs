@@ -38,7 +38,7 @@ fn put_back(disk: &SimDisk, folder: &str, contents: &BTreeMap<String, Vec<u8>>) 
 }
 
 #[test]
-fn h4_a_manifest_of_a_newer_version_fences_and_stays() {
+fn h4_a_larger_manifest_that_is_damaged_or_of_a_newer_version_stays() {
     let (disk, machine) = shipped();
     let text = newest_manifest(&disk).replace("ensile shared manifest 3\n", "ensile shared manifest 5\n");
     let body = &text[..text.find("crc32c ").expect("the last line")];
@@ -50,10 +50,6 @@ fn h4_a_manifest_of_a_newer_version_fences_and_stays() {
     assert!(matches!(machine.life.rig.log.health(), Health::Poisoned(_)));
     machine.step_after(60, MINUTE);
     assert!(objects(&disk).contains(&newer));
-}
-
-#[test]
-fn h4_a_larger_manifest_that_is_damaged_stays() {
     let (disk, machine) = shipped();
     taken_over(&disk, "b").expect("takes over");
     let claim = next_manifest(&machine);

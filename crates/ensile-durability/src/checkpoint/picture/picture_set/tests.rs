@@ -402,7 +402,7 @@ fn n17_pages_are_cut_and_joined_and_emptied() {
 }
 
 #[test]
-fn a_page_of_large_rows_is_cut_into_blocks() {
+fn a_page_of_large_rows_is_cut_into_blocks_with_a_tail_behind_the_last_one() {
     let (keeper, made, disk) = (keeper(), made(), disk());
     made.put(9, 5, vec![7; 5 << 20]);
     made.put(10, 5, vec![8; 1 << 20]);
@@ -414,6 +414,16 @@ fn a_page_of_large_rows_is_cut_into_blocks() {
     assert_eq!(read(&disk, &second), Ok(made.rows()));
     let (bytes, free) = keeper.figures();
     assert!(bytes - free < 2 << 20, "{bytes} bytes, {free} free");
+    let (keeper, made, disk) = (self::keeper(), self::made(), self::disk());
+    made.put(9, 5, vec![7; 5 << 20]);
+    made.put(10, 5, vec![8; 1 << 20]);
+    install(&keeper, &made, &disk, 1, 0..KEYS);
+    // Its last block has what is above 6 MiB, and leaves 3.7 KiB of its second unit.
+    leave(&made, [11, 12]);
+    let with = install(&keeper, &made, &disk, 2, [9]);
+    let root = root_of(&disk, &with);
+    assert_eq!((root.removes.len(), root.tails.len()), (0, 1), "{root:?}");
+    assert_eq!(read(&disk, &with), Ok(made.rows()));
 }
 
 #[test]
@@ -452,20 +462,6 @@ fn leave(made: &Made, keys: impl IntoIterator<Item = u8>) {
     let rows = made.rows();
     let mut left = made.left.lock().expect("no panic");
     left.extend(keys.into_iter().map(|key| (key, rows[&key].clone())));
-}
-
-#[test]
-fn a_tail_stands_behind_the_last_block_of_a_page_of_large_rows() {
-    let (keeper, made, disk) = (keeper(), made(), disk());
-    made.put(9, 5, vec![7; 5 << 20]);
-    made.put(10, 5, vec![8; 1 << 20]);
-    install(&keeper, &made, &disk, 1, 0..KEYS);
-    // Its last block has what is above 6 MiB, and leaves 3.7 KiB of its second unit.
-    leave(&made, [11, 12]);
-    let with = install(&keeper, &made, &disk, 2, [9]);
-    let root = root_of(&disk, &with);
-    assert_eq!((root.removes.len(), root.tails.len()), (0, 1), "{root:?}");
-    assert_eq!(read(&disk, &with), Ok(made.rows()));
 }
 
 /// The root of a picture.

@@ -181,7 +181,7 @@ fn k1_high_is_the_epoch_of_the_last_part_to_end_and_without_its_marks_nothing_is
 }
 
 #[test]
-fn what_an_installed_checkpoint_covers_is_removed_before_the_answer() {
+fn what_an_installed_checkpoint_covers_is_removed_before_the_answer_and_behind_a_lease_later() {
     let (mut machine, ticket, installed) = to_install();
     let (is_installed, answers) = machine.record_install(Ok(installed.clone()), 3 * SECOND);
     assert!(is_installed);
@@ -192,10 +192,6 @@ fn what_an_installed_checkpoint_covers_is_removed_before_the_answer() {
     let report = ticket.outcome().expect("answered").expect("installed");
     assert_eq!((report.number, report.elapsed.as_secs()), (1, 2));
     assert!(matches!(machine.decide(0, &seen(10)), Action::Rest));
-}
-
-#[test]
-fn what_a_lease_keeps_is_removed_later() {
     let (mut machine, _, installed) = to_install();
     machine.record_install(Ok(installed.clone()), SECOND).1.send();
     assert!(matches!(machine.decide(0, &seen(10)), Action::Clear(_)));
@@ -208,7 +204,7 @@ fn what_a_lease_keeps_is_removed_later() {
 }
 
 #[test]
-fn a_manifest_that_stands_as_it_was_fails_the_attempt_only() {
+fn a_manifest_that_stands_fails_the_attempt_and_one_of_which_nothing_is_known_ends_all() {
     let (mut machine, ticket, _) = to_install();
     let (is_installed, answers) =
         machine.record_install(Err(NotInstalled::OldStands("no space".to_owned())), SECOND);
@@ -218,10 +214,6 @@ fn a_manifest_that_stands_as_it_was_fails_the_attempt_only() {
     machine.cleaned_up(SECOND).send();
     assert_eq!(failure(&ticket), "no space");
     assert!(!machine.has_ended());
-}
-
-#[test]
-fn a_manifest_of_which_nothing_is_known_ends_all_checkpoints_and_removes_nothing() {
     let (mut machine, ticket, _) = to_install();
     machine.record_install(Err(NotInstalled::Unknown("rename failed".to_owned())), SECOND).1.send();
     assert!(matches!(ticket.outcome(), Some(Err(DurabilityError::Stopped(_)))));
@@ -490,21 +482,7 @@ fn n13_pages_are_ended_once_whatever_ends_an_attempt() {
 }
 
 #[test]
-fn n13_the_next_attempt_has_pages_of_its_own() {
-    let (mut machine, _) = at_pages();
-    machine.part_failed("no space");
-    assert!(ends_once(&mut machine));
-    machine.part_left();
-    assert!(matches!(machine.decide(0, &seen(11)), Action::CleanUp { .. }));
-    machine.cleaned_up(SECOND).send();
-    machine.demand().1.send();
-    assert!(matches!(machine.decide(0, &seen(12)), Action::LookForRoom { .. }));
-    assert!(machine.begin(DiskSpace::default(), salt(), &seen(12)));
-    assert!(matches!(machine.decide(0, &seen(12)), Action::Publish));
-}
-
-#[test]
-fn n13_pages_that_have_ended_before_they_are_dealt_out_fail_the_attempt() {
+fn n13_pages_that_have_ended_before_they_are_dealt_out_or_are_none_fail_the_attempt() {
     for is_announced in [false, true] {
         let (mut machine, ticket) = if is_announced { announced() } else { published() };
         let action = machine.decide(0, &seen(11));
@@ -515,10 +493,16 @@ fn n13_pages_that_have_ended_before_they_are_dealt_out_fail_the_attempt() {
         machine.cleaned_up(SECOND).send();
         assert_eq!(failure(&ticket), "they have ended");
     }
+    let (mut machine, ticket) = picture();
+    machine.cannot_publish("no pages");
+    assert_eq!(machine.take_pages_to_end(), None);
+    assert!(matches!(machine.decide(0, &seen(7)), Action::CleanUp { .. }));
+    machine.cleaned_up(SECOND).send();
+    assert_eq!(failure(&ticket), "no pages");
 }
 
 #[test]
-fn n13_a_picture_is_named_until_its_attempt_is_over() {
+fn n13_a_picture_is_named_until_its_attempt_is_over_and_the_next_one_has_pages_of_its_own() {
     let (mut machine, _) = at_pages();
     assert!(machine.take_pages_to_end().is_none() && machine.published_attempt() == Some(ATTEMPT));
     (0..2).for_each(|part| machine.part_ended(part, written(1), Epoch::new(20)));
@@ -526,14 +510,14 @@ fn n13_a_picture_is_named_until_its_attempt_is_over() {
     assert_eq!(machine.published_attempt(), Some(ATTEMPT), "what is installed is told to its pages");
     machine.end(CLOSED, DurabilityError::Closed).send();
     assert_eq!(machine.published_attempt(), None);
-}
-
-#[test]
-fn a_state_without_pages_fails_the_attempt() {
-    let (mut machine, ticket) = picture();
-    machine.cannot_publish("no pages");
-    assert_eq!(machine.take_pages_to_end(), None);
-    assert!(matches!(machine.decide(0, &seen(7)), Action::CleanUp { .. }));
+    let (mut machine, _) = at_pages();
+    machine.part_failed("no space");
+    assert!(ends_once(&mut machine));
+    machine.part_left();
+    assert!(matches!(machine.decide(0, &seen(11)), Action::CleanUp { .. }));
     machine.cleaned_up(SECOND).send();
-    assert_eq!(failure(&ticket), "no pages");
+    machine.demand().1.send();
+    assert!(matches!(machine.decide(0, &seen(12)), Action::LookForRoom { .. }));
+    assert!(machine.begin(DiskSpace::default(), salt(), &seen(12)));
+    assert!(matches!(machine.decide(0, &seen(12)), Action::Publish));
 }

@@ -129,7 +129,7 @@ fn every_cut_and_every_flipped_bit_is_seen() {
 
 /// The number of entries comes from the file: no reader takes memory for more than the payload has room for.
 #[test]
-fn more_entries_than_a_block_has_room_for_are_damage() {
+fn k1_more_or_fewer_entries_than_the_header_says_and_one_of_the_own_epoch_are_refused() {
     let mut block = CheckpointBlock::new();
     block.push(tid(5), |into| into.extend_from_slice(b"hello"));
     let header = rows_header(&mut block, 3, 1, opening(PART, origin()).1);
@@ -137,6 +137,16 @@ fn more_entries_than_a_block_has_room_for_are_damage() {
     let error = read(&file_of(&header, &mut block)).expect_err("no room");
     assert!(error.contains("checkpoint1/ckpt-4-2") && error.contains("byte 128"), "{error}");
     assert!(error.contains("no room for its entries"), "{error}");
+    let mut block = CheckpointBlock::new();
+    block.push(tid(5), |into| into.extend_from_slice(b"a body as long as two frames of entries"));
+    let header = rows_header(&mut block, 3, 1, opening(PART, origin()).1);
+    let error = read(&file_of(&Header { entries: 2, ..header }, &mut block)).expect_err("one is missing");
+    assert!(error.contains("fewer or more entries"), "{error}");
+    let mut block = CheckpointBlock::new();
+    block.push(tid(LOW.number()), |body| body.push(1));
+    let header = rows_header(&mut block, 1, 1, opening(PART, origin()).1);
+    let error = read(&file_of(&header, &mut block)).expect_err("refused");
+    assert!(error.contains("not below the checkpoint's"), "{error}");
 }
 
 #[test]
@@ -161,20 +171,6 @@ fn a_block_that_is_left_out_or_comes_twice_is_seen() {
     for order in [&[0, 2][..], &[0, 1], &[1, 2], &[0, 1, 1, 2], &[0, 2, 1], &[]] {
         assert!(with(order).is_err(), "{order:?}");
     }
-}
-
-#[test]
-fn k1_fewer_entries_than_the_header_says_and_one_of_the_checkpoints_own_epoch_are_refused() {
-    let mut block = CheckpointBlock::new();
-    block.push(tid(5), |into| into.extend_from_slice(b"a body as long as two frames of entries"));
-    let header = rows_header(&mut block, 3, 1, opening(PART, origin()).1);
-    let error = read(&file_of(&Header { entries: 2, ..header }, &mut block)).expect_err("one is missing");
-    assert!(error.contains("fewer or more entries"), "{error}");
-    let mut block = CheckpointBlock::new();
-    block.push(tid(LOW.number()), |body| body.push(1));
-    let header = rows_header(&mut block, 1, 1, opening(PART, origin()).1);
-    let error = read(&file_of(&header, &mut block)).expect_err("refused");
-    assert!(error.contains("not below the checkpoint's"), "{error}");
 }
 
 #[test]

@@ -114,9 +114,13 @@ fn the_line_of_a_backup_stands_once_and_behind_what_is_reserved() {
 }
 
 #[test]
-fn a_backup_becomes_a_database_once_and_one_that_was_restored_stays_what_it_is() {
+fn a5_a_backup_becomes_a_database_once_and_a_state_that_goes_back_to_its_picture_ends_there() {
     assert_eq!(backup_of().after_recovery(Epoch::new(63)), restored());
     assert_eq!(restored().after_recovery(Epoch::new(90)), restored());
+    let generations = vec![generation(3, 61, Some(66)), generation(4, 70, None)];
+    let state = FilesState { checkpoint: Some(picture(7, 3, 62)), generations };
+    let back = state.back_to(Epoch::new(62)).expect("the state has the picture's epoch");
+    assert_eq!((back.epoch(), back.generations.len()), (Epoch::new(62), 1));
 }
 
 #[test]
@@ -304,12 +308,4 @@ fn n21_states_that_contradict_each_other_are_seen() {
         assert!(Manifest::parse(&with_checksum(&changed)).is_err(), "{why}");
     }
     assert_every_change_is_seen(&text);
-}
-
-#[test]
-fn a5_a_state_that_goes_back_to_its_picture_ends_there() {
-    let generations = vec![generation(3, 61, Some(66)), generation(4, 70, None)];
-    let state = FilesState { checkpoint: Some(picture(7, 3, 62)), generations };
-    let back = state.back_to(Epoch::new(62)).expect("the state has the picture's epoch");
-    assert_eq!((back.epoch(), back.generations.len()), (Epoch::new(62), 1));
 }

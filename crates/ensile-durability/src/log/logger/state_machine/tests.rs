@@ -18,7 +18,7 @@ fn step(steps: &mut Steps, bytes: u64, mark: u64) {
 }
 
 #[test]
-fn a_mark_is_synced_once_it_is_written_and_counts_after_that() {
+fn a_mark_is_synced_once_it_is_written_and_blocks_without_one_are_not() {
     let mut steps = Steps::new();
     assert_eq!(steps.begin(false), IDLE);
     steps.record_encode(Some(e(5)));
@@ -29,10 +29,6 @@ fn a_mark_is_synced_once_it_is_written_and_counts_after_that() {
     steps.record_sync(e(5));
     assert_eq!((steps.stage, steps.mark_due), (StepStage::Empty, None));
     assert!(steps.may_roll());
-}
-
-#[test]
-fn blocks_without_a_mark_are_written_and_not_synced() {
     let mut steps = Steps::new();
     steps.begin(false);
     steps.record_encode(None);
