@@ -49,6 +49,9 @@ mod shipping;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod near_duplicates;
 
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod samples;
+
 pub use control::adaptive::{AdaptiveThreshold, ThresholdMeasure, ThresholdReading};
 pub use control::recovery_time::{RecoveryForecast, RecoveryRates};
 pub use control::trigger::{CheckpointReason, CheckpointVerdict};

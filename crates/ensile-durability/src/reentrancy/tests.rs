@@ -1,9 +1,6 @@
 //! Closes that would wait for themselves by way of others.
 
-use super::{
-    CallBack, CallBackScope, LogAddress, OutermostUserCode, UserCode, is_awaited, is_in, permit_wait,
-};
-use crate::error::DurabilityError;
+use super::*;
 
 /// Three logs of one test. The process has one list of all waits, and tests run at the same time.
 fn logs(test: usize) -> [LogAddress; 3] {
@@ -40,7 +37,7 @@ fn is_refused(waits: LogAddress, closes: LogAddress) -> bool {
 }
 
 #[test]
-fn o8_a_close_that_would_wait_for_itself_by_way_of_others_is_refused() {
+fn o8_a_close_or_a_wait_in_user_code_that_would_wait_for_itself_is_refused() {
     let [a, b, c] = logs(0);
     beside_a_close(a, b, || {
         assert!(is_refused(b, a), "A's call-back waits for B's close");
@@ -50,6 +47,14 @@ fn o8_a_close_that_would_wait_for_itself_by_way_of_others_is_refused() {
         beside_a_close_of_another_thread(b, c, || assert!(is_refused(c, a), "by way of B"))
     });
     assert!(!is_refused(b, a), "the closes have ended");
+    let [a, b, _] = logs(2);
+    beside_a_wait_in_user_code(a, b, || assert!(is_refused(b, a), "by a call-back"));
+    beside_a_close(a, b, || {
+        let _user_code = OutermostUserCode::begin(b);
+        let _nested = UserCode::begin();
+        assert!(matches!(permit_wait(a), Err(DurabilityError::InCallBack)));
+    });
+    assert!(!is_refused(b, a), "the waits have ended");
 }
 
 #[test]
@@ -75,18 +80,6 @@ fn beside_a_wait_in_user_code(of: LogAddress, awaited: LogAddress, then: impl Fn
     let _user_code = OutermostUserCode::begin(of);
     let _leave = permit_wait(awaited).expect("nothing waits for it");
     then();
-}
-
-#[test]
-fn o8_a_wait_in_user_code_that_would_wait_for_itself_is_refused() {
-    let [a, b, _] = logs(2);
-    beside_a_wait_in_user_code(a, b, || assert!(is_refused(b, a), "by a call-back"));
-    beside_a_close(a, b, || {
-        let _user_code = OutermostUserCode::begin(b);
-        let _nested = UserCode::begin();
-        assert!(matches!(permit_wait(a), Err(DurabilityError::InCallBack)));
-    });
-    assert!(!is_refused(b, a), "the waits have ended");
 }
 
 #[test]

@@ -14,37 +14,27 @@ mod to_epoch;
 mod two_tids;
 mod unfinished;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::Epoch;
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::examination::{Examination, examine};
-use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyPhase, CopyReport, CopyRun, CopySource, CopyStep, DurabilityError,
-    Recovery,
-};
-use ensile_sim::SimDisk;
-
 use crate::checkpoints::ended::{check_listed, examined_at_rest};
-use crate::checkpoints::store::{Changes, Framing, KEYS, Life, Store, pictures, present};
-use crate::copies::{CopySteps as _, backup, restore};
-use crate::rig::{Worker, config};
+use crate::prelude::*;
 
 /// A database with pictures in `data`, whose rows take some bytes each.
 fn filled(disk: &SimDisk, settings: CheckpointConfig) -> (Life, Worker) {
-    let life = Life::open(&disk.at("data"), 1, settings).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at("data"), 1, settings);
     for key in 0..KEYS {
         put(&life, &mut worker, key, 4000);
     }
     (life, worker)
 }
 
+/// The same on a new disk.
+fn filled_disk(settings: CheckpointConfig) -> (SimDisk, Life, Worker) {
+    let disk = SimDisk::new();
+    let (life, worker) = filled(&disk, settings);
+    (disk, life, worker)
+}
+
 fn put(life: &Life, worker: &mut Worker, key: u64, bytes: usize) {
-    life.commit(worker, key, Some(&vec![bytes as u8; bytes]));
-    life.rig.settle();
+    life.commit_epoch(worker, key, Some(&vec![bytes as u8; bytes]));
 }
 
 /// A process's handle of a folder.
@@ -68,6 +58,11 @@ fn back_up(disk: &SimDisk, target: &str, keep: usize) -> Result<CopyReport, Dura
     Ok(report)
 }
 
+fn back_up_checkpoint(disk: &SimDisk, life: &Life) {
+    life.checkpoint().expect("is installed");
+    back_up(disk, "backup", 1).expect("is made");
+}
+
 /// Backs up the newest picture without the log behind it, as the database itself does.
 fn back_up_picture(disk: &SimDisk, target: &str, keep: usize) -> Result<CopyReport, DurabilityError> {
     let options = CopyOptions { keep: Some(keep), ..CopyOptions::default() };
@@ -82,8 +77,7 @@ fn restored(disk: &SimDisk, from: &str, to: &str, at: Option<Epoch>) -> Result<C
 
 /// Another machine with the same bytes, on which no process runs, with space for anything.
 fn at_rest(disk: &SimDisk) -> SimDisk {
-    let copy = disk.fork();
-    copy.kill();
+    let copy = copy_at_rest(&disk);
     copy.set_device("backup", None);
     copy
 }
@@ -97,8 +91,7 @@ fn loaded(disk: &SimDisk, folder: &str) -> Changes {
 }
 
 fn examined(disk: &SimDisk, folder: &str) -> Examination {
-    let on: Arc<dyn Disk> = Arc::new(at_rest(disk).at(folder));
-    examine(&on, &Framing).expect("is read")
+    examine(&handle(at_rest(disk).at(folder)), &Framing).expect("is read")
 }
 
 fn manifest(disk: &SimDisk, folder: &str) -> String {
@@ -114,8 +107,7 @@ fn page_file_bytes(disk: &SimDisk, folder: &str) -> u64 {
 
 #[test]
 fn a_backup_is_a_whole_database_with_an_identity_of_its_own() {
-    let disk = SimDisk::new();
-    let (life, _worker) = filled(&disk, pictures());
+    let (disk, life, _worker) = filled_disk(pictures());
     let picture = life.checkpoint().expect("is installed");
     let report = back_up_picture(&disk, "backup", 1).expect("is made");
     assert_eq!(Some(report.epoch), picture.picture_epoch());
@@ -144,8 +136,7 @@ fn a_backup_is_a_whole_database_with_an_identity_of_its_own() {
 
 #[test]
 fn an_increment_writes_what_has_changed_and_the_target_does_not_grow() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let first = back_up(&disk, "backup", 1).expect("is made");
     let mut largest = 0;
@@ -167,23 +158,19 @@ fn an_increment_writes_what_has_changed_and_the_target_does_not_grow() {
     // A life of its own has page files of its own, and its backup goes on.
     drop((worker, life));
     disk.crash(2);
-    let life = Life::open(&disk.at("data"), 1, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at("data"), 1, pictures());
     put(&life, &mut worker, 5, 100);
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    back_up_checkpoint(&disk, &life);
     assert_eq!(loaded(&disk, "backup"), life.store.present());
 }
 
 #[test]
 fn an_increment_leaves_pages_that_the_database_has_only_moved() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, CheckpointConfig { checkpointers: 1, ..pictures() });
+    let (disk, life, mut worker) = filled_disk(CheckpointConfig { checkpointers: 1, ..pictures() });
     life.checkpoint().expect("is installed");
     // Most pages become small, so much of the page file is free, and pages of its last units are moved.
     (0..KEYS - 16).for_each(|key| put(&life, &mut worker, key, 100));
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    back_up_checkpoint(&disk, &life);
     let (mut length, mut moved) = (page_file_bytes(&disk, "data"), 0);
     for round in 0..12 {
         put(&life, &mut worker, KEYS - 9, 3900 + round);
@@ -202,8 +189,7 @@ fn an_increment_leaves_pages_that_the_database_has_only_moved() {
     // A life of its own goes on from pages that were moved.
     drop((worker, life));
     disk.crash(3);
-    let life = Life::open(&disk.at("data"), 1, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at("data"), 1, pictures());
     put(&life, &mut worker, 5, 100);
     life.checkpoint().expect("is installed");
     let increment = back_up(&disk, "backup", 1).expect("is made");
@@ -213,8 +199,7 @@ fn an_increment_leaves_pages_that_the_database_has_only_moved() {
 
 #[test]
 fn older_pictures_are_kept_as_asked_and_each_can_be_restored() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     let mut states = Vec::new();
     for round in 0..6 {
         (0..4).for_each(|key| put(&life, &mut worker, 4 * round + key, 3000));
@@ -260,8 +245,7 @@ fn older_pictures_are_kept_as_asked_and_each_can_be_restored() {
 
 #[test]
 fn a_rate_is_kept_and_a_run_that_is_dropped_changes_nothing() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let first = back_up(&disk, "backup", 1).expect("is made");
     let before = (manifest(&disk, "backup"), loaded(&disk, "backup"));
@@ -320,8 +304,7 @@ fn a_rate_is_kept_and_a_run_that_is_dropped_changes_nothing() {
 #[test]
 fn a_backup_keeps_as_many_states_as_it_has_unless_it_is_said_how_many_and_names_those_that_go() {
     for settings in [pictures(), crate::checkpoints::store::settings()] {
-        let disk = SimDisk::new();
-        let (life, mut worker) = filled(&disk, settings);
+        let (disk, life, mut worker) = filled_disk(settings);
         let mut epochs: Vec<Epoch> = Vec::new();
         let mut next = |round: usize, keep: Option<usize>| {
             put(&life, &mut worker, 3, 1000 + round);

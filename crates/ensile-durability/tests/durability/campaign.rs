@@ -11,14 +11,14 @@ mod damages;
 mod database;
 mod judging;
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use damages::{Damaging, Kind};
 use database::Database;
-use ensile_base::random::Random;
 use judging::{Fault, Judging, Outcome};
+
+use crate::prelude::*;
 
 /// Damages in the ordinary tests.
 const SAMPLE: u64 = 600;

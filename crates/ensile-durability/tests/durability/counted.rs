@@ -2,13 +2,13 @@
 //!
 //! Neighbours: `checkpoints::store` opens lives on it; [`super::checkpoints::ended`] asks at their end.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 
 use ensile_disk::{
-    BootId, Disk, DiskError, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, MappedWords, Process,
+    BootId, DiskError, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, MappedWords, Process,
 };
+
+use crate::prelude::*;
 
 /// Number of open handles and of locks by name.
 #[derive(Clone, Debug, Default)]

@@ -1,21 +1,12 @@
 //! L5: what was durable and cannot be read is an error that names file and offset, never dropped in silence.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use ensile_disk::{DiskLock, RealDisk};
 
-use ensile_base::checksum::crc32c;
-use ensile_base::clock::Clock;
-use ensile_disk::{Disk, DiskLock, RealDisk};
-use ensile_durability::examination::{Damage, Examination};
-use ensile_durability::{DurabilityError, Entry, Recoverable, Refused, examination};
-use ensile_sim::{SimDisk, Survival};
-
-use crate::rig::{Map, OPENING_BYTES, Rig, config};
+use crate::prelude::*;
 
 /// Two logs, three durable epochs in each, on a disk that has lost power since.
 pub(crate) fn disk_with_entries(closed: bool) -> SimDisk {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
+    let (disk, rig) = Rig::first_life(2);
     let mut workers = [rig.worker(), rig.worker()];
     for key in 0..3 {
         for worker in &mut workers {
@@ -48,8 +39,7 @@ pub(crate) fn examined(disk: &SimDisk) -> Examination {
         files.map(|name| (disk.bytes(&name), name)).collect::<Vec<_>>()
     };
     let before = all(disk);
-    let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    let found = examination::examine(&on, &Map::default()).expect("it can be read");
+    let found = examination::examine(&handle(disk.clone()), &Map::default()).expect("it can be read");
     assert!(all(disk) == before, "an examination changed something");
     found
 }
@@ -99,8 +89,7 @@ fn a_folder_without_a_lock_that_is_opened_while_it_is_examined_is_in_use() {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&folder).expect("opens"));
     let rig = Rig::open(Arc::clone(&disk), config(1), Clock::manual()).expect("opens");
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, &[1; 300]).expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, &[1; 300]);
     rig.log.close().expect("closes");
     drop((worker, rig));
     std::fs::remove_file(folder.join("LOCK")).expect("was there");
@@ -116,20 +105,77 @@ const DATA_BLOCK_BYTES: u64 = 80 + 12 + 8 + 300;
 const STEP_BYTES: u64 = DATA_BLOCK_BYTES + 80;
 
 #[test]
-fn a_flipped_bit_in_a_payload_below_d_names_file_and_offset() {
-    let disk = disk_with_entries(false);
-    disk.flip("log1/log-1-0", OPENING_BYTES + STEP_BYTES + 100, 4);
-    let (file, offset, detail) = damage_found(&disk);
-    assert_eq!((&*file, offset), ("log1/log-1-0", OPENING_BYTES + STEP_BYTES));
-    assert!(detail.contains("checksum"), "{detail}");
+fn damage_below_d_names_its_file() {
+    const LOGS: [&str; 2] = ["log0/log-1-0", "log1/log-1-0"];
+    type Row = (&'static str, fn(&SimDisk), &'static str, Option<u64>, &'static str);
+    let rows: [Row; 8] = [
+        (
+            "a bit of a payload",
+            |disk| disk.flip(LOGS[1], OPENING_BYTES + STEP_BYTES + 100, 4),
+            LOGS[1],
+            Some(OPENING_BYTES + STEP_BYTES),
+            "checksum",
+        ),
+        (
+            "a bit of a header",
+            |disk| disk.flip(LOGS[0], OPENING_BYTES + 20, 1),
+            LOGS[0],
+            Some(OPENING_BYTES),
+            "",
+        ),
+        (
+            "an older generation",
+            |disk| {
+                drop(Rig::simulated(disk, 1));
+                disk.crash(2);
+                disk.flip(LOGS[0], OPENING_BYTES + 2 * STEP_BYTES + 90, 1);
+            },
+            LOGS[0],
+            None,
+            "",
+        ),
+        ("a listed log is missing", |disk| disk.lose(LOGS[1]), LOGS[1], None, "missing"),
+        ("no manifest, and entries", |disk| disk.lose("MANIFEST"), "MANIFEST", None, ""),
+        ("a byte of the manifest", |disk| disk.flip("MANIFEST", 30, 1), "MANIFEST", None, ""),
+        (
+            "logs that are not listed and cannot be read, and are not removed",
+            |disk| {
+                disk.lose("MANIFEST");
+                LOGS.iter().for_each(|log| disk.flip(log, 20, 1));
+            },
+            "MANIFEST",
+            None,
+            "",
+        ),
+        (
+            "a log of another database, whose own bytes are whole",
+            |disk| {
+                let [closed, other] = [true, true].map(disk_with_entries);
+                closed.files().iter().for_each(|file| disk.put(file, closed.bytes(file)));
+                disk.put(LOGS[1], other.bytes(LOGS[1]));
+            },
+            LOGS[1],
+            None,
+            "another database",
+        ),
+    ];
+    for (name, change, file, offset, detail) in rows {
+        let disk = disk_with_entries(false);
+        change(&disk);
+        let found = damage_found(&disk);
+        assert!(found.0 == file && offset.is_none_or(|at| at == found.1), "{name}: {found:?}");
+        assert!(found.2.contains(detail), "{name}: {found:?}");
+    }
 }
 
+/// It cannot be read, or a later one stands in its place.
 #[test]
-fn a_flipped_bit_in_a_header_below_d_names_file_and_offset() {
-    let disk = disk_with_entries(false);
-    disk.flip("log0/log-1-0", OPENING_BYTES + 20, 1);
-    let (file, offset, _) = damage_found(&disk);
-    assert_eq!((&*file, offset), ("log0/log-1-0", OPENING_BYTES));
+fn a_damaged_first_file_is_damage_and_no_other_stands_in_for_it() {
+    let (disk, files) = disk_with_files();
+    let unread = disk.fork();
+    unread.flip(&files[0], 32, 16);
+    disk.put(&files[0], disk.bytes(&files[2]));
+    assert_eq!([unread, disk].map(|disk| damage_found(&disk).0), [files[0].clone(), files[0].clone()]);
 }
 
 #[test]
@@ -168,14 +214,10 @@ fn a_closed_log_cut_anywhere_is_damaged_and_without_the_hint_loses_nothing_or_is
 #[test]
 fn a_hint_written_while_the_database_ran_tells_damage_from_a_torn_tail() {
     for keep_hint in [true, false] {
-        let disk = SimDisk::new();
-        let rig = Rig::simulated(&disk, 1);
-        let mut worker = rig.worker();
-        worker.commit(&rig.epochs, 1, b"one").expect("runs");
-        rig.settle();
+        let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
+        rig.commit_epoch(&mut worker, 1, b"one");
         let end = rig.log.stats().bytes + OPENING_BYTES;
-        worker.commit(&rig.epochs, 2, b"two").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, 2, b"two");
         rig.log.hint_step();
         drop((worker, rig));
         // It is not synced: the process dies, the machine lives on.
@@ -198,12 +240,9 @@ fn a_hint_written_while_the_database_ran_tells_damage_from_a_torn_tail() {
 
 #[test]
 fn the_hint_is_written_about_every_second_and_nobody_waits_for_it() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     for (key, nanos, is_written) in [(1, 0, true), (2, 900, false), (3, 200, true)] {
-        worker.commit(&rig.epochs, key, b"x").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, b"x");
         rig.clock.advance(Duration::from_millis(nanos));
         let before = disk.calls();
         rig.log.hint_step();
@@ -217,29 +256,9 @@ fn the_hint_is_written_about_every_second_and_nobody_waits_for_it() {
 }
 
 #[test]
-fn damage_in_an_older_generation_is_found() {
-    let disk = disk_with_entries(false);
-    drop(Rig::simulated(&disk, 1));
-    disk.crash(2);
-    disk.flip("log0/log-1-0", OPENING_BYTES + 2 * STEP_BYTES + 90, 1);
-    assert_eq!(damage_found(&disk).0, "log0/log-1-0");
-}
-
-#[test]
-fn a_listed_log_that_is_missing_is_damage() {
-    let disk = disk_with_entries(false);
-    disk.lose("log1/log-1-0");
-    let (file, _, detail) = damage_found(&disk);
-    assert_eq!(file, "log1/log-1-0");
-    assert!(detail.contains("missing"), "{detail}");
-}
-
-#[test]
 fn an_emptied_log_is_damage_though_no_other_log_shows_what_it_held() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    rig.worker().commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
+    let (disk, rig) = Rig::first_life(1);
+    rig.commit_epoch(&mut rig.worker(), 1, b"durable");
     disk.crash(1);
     disk.open("log0/log-1-0").expect("opens").set_len(0).expect("cuts");
     let (file, offset, detail) = damage_found(&disk);
@@ -248,24 +267,8 @@ fn an_emptied_log_is_damage_though_no_other_log_shows_what_it_held() {
 }
 
 #[test]
-fn a_missing_manifest_is_damage_once_there_are_entries() {
-    let disk = disk_with_entries(false);
-    disk.lose("MANIFEST");
-    assert_eq!(damage_found(&disk).0, "MANIFEST");
-}
-
-#[test]
-fn a_flipped_byte_in_the_manifest_is_damage() {
-    let disk = disk_with_entries(false);
-    disk.flip("MANIFEST", 30, 1);
-    assert_eq!(damage_found(&disk).0, "MANIFEST");
-}
-
-#[test]
 fn a_missing_file_in_the_middle_of_a_log_is_damage() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     rig.fill_files(&mut worker, 80);
     assert!(rig.log.stats().rolls >= 3);
     disk.crash(3);
@@ -276,14 +279,10 @@ fn a_missing_file_in_the_middle_of_a_log_is_damage() {
 
 /// One log with a durable epoch in its first file and another in its second, on a disk that has lost power since.
 fn disk_with_two_files() -> SimDisk {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, &[1; 20_000]).expect("runs");
-    rig.settle();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
+    rig.commit_epoch(&mut worker, 1, &[1; 20_000]);
     assert_eq!(rig.log.stats().rolls, 1);
-    let tid = worker.commit(&rig.epochs, 2, b"durable").expect("runs");
-    rig.settle();
+    let tid = rig.commit_epoch(&mut worker, 2, b"durable");
     assert!(rig.log.durable_epoch() >= tid.epoch());
     drop((worker, rig));
     disk.crash(4);
@@ -303,9 +302,7 @@ fn a_damaged_opening_mark_with_blocks_behind_it_is_not_a_torn_tail() {
 
 #[test]
 fn a_damaged_mark_that_the_next_file_shows_to_be_synced_is_not_a_torn_tail() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(2);
     let tid = worker.commit(&rig.epochs, 1, &[1; 20_000]).expect("runs");
     rig.advance();
     // This log's mark is synced and its file closed before the other log has its mark: so no block shows this D.
@@ -332,9 +329,7 @@ fn a_damaged_mark_that_the_next_file_shows_to_be_synced_is_not_a_torn_tail() {
 
 #[test]
 fn a_damaged_mark_that_a_later_block_shows_to_be_synced_is_not_a_torn_tail() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(2);
     let tid = worker.commit(&rig.epochs, 1, b"durable").expect("runs");
     rig.advance();
     rig.log.logger_step(0);
@@ -368,11 +363,8 @@ fn forged_block() -> [u8; 80] {
 
 #[test]
 fn a_block_forged_inside_a_value_of_a_torn_tail_keeps_no_database_closed() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
+    rig.commit_epoch(&mut worker, 1, b"durable");
     let value_at =
         disk.bytes("log0/log-1-0").iter().rposition(|byte| *byte != 0).expect("written") as u64 + 1;
     // At each offset that a block can have, whatever stands before the value.
@@ -381,8 +373,7 @@ fn a_block_forged_inside_a_value_of_a_torn_tail_keeps_no_database_closed() {
         value.extend_from_slice(&forged_block());
         value
     });
-    worker.commit(&rig.epochs, 2, &hostile).expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 2, &hostile);
     drop((worker, rig));
     disk.crash(1);
     // Its block is torn: the last one, so that nothing shows that its epoch was durable.
@@ -397,19 +388,8 @@ fn a_block_forged_inside_a_value_of_a_torn_tail_keeps_no_database_closed() {
 }
 
 #[test]
-fn a_log_that_is_not_listed_and_cannot_be_read_is_not_removed() {
-    let disk = disk_with_entries(false);
-    disk.lose("MANIFEST");
-    for log in ["log0/log-1-0", "log1/log-1-0"] {
-        disk.flip(log, 20, 1);
-    }
-    assert_eq!(damage_found(&disk).0, "MANIFEST");
-}
-
-#[test]
 fn the_hint_shows_no_epoch_that_passed_without_a_synced_mark() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     for _ in 0..5 {
         rig.settle();
     }
@@ -420,39 +400,14 @@ fn the_hint_shows_no_epoch_that_passed_without_a_synced_mark() {
     assert!(Rig::simulated(&disk, 1).report.torn_tails.is_empty(), "nothing was lost");
 }
 
-#[test]
-fn a_log_of_another_database_is_damage_though_its_own_bytes_are_whole() {
-    let (disk, other) = (disk_with_entries(true), disk_with_entries(true));
-    disk.put("log1/log-1-0", other.bytes("log1/log-1-0"));
-    let (file, _, detail) = damage_found(&disk);
-    assert_eq!(file, "log1/log-1-0");
-    assert!(detail.contains("another database"), "{detail}");
-}
-
 /// One log in several files, and their names in order.
 fn disk_with_files() -> (SimDisk, Vec<String>) {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     rig.fill_files(&mut worker, 80);
     disk.crash(3);
     let files: Vec<_> = disk.files().into_iter().filter(|name| name.contains("log-")).collect();
     assert!(files.len() > 3);
     (disk, files)
-}
-
-#[test]
-fn a_first_file_that_cannot_be_read_is_damage_and_the_next_one_does_not_stand_in_for_it() {
-    let (disk, files) = disk_with_files();
-    disk.flip(&files[0], 32, 16);
-    assert_eq!(damage_found(&disk).0, files[0]);
-}
-
-#[test]
-fn a_later_file_of_a_log_does_not_pass_for_its_first() {
-    let (disk, files) = disk_with_files();
-    disk.put(&files[0], disk.bytes(&files[2]));
-    assert_eq!(damage_found(&disk).0, files[0]);
 }
 
 #[test]

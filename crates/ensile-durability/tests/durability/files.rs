@@ -1,16 +1,10 @@
 //! Folders, files and their removal: where the logs are, when a new file is begun, what is removed.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-use ensile_base::Epoch;
-use ensile_base::clock::Clock;
-use ensile_disk::{Disk, RealDisk};
-use ensile_durability::{DurabilityError, LogConfig, LoggerStep, Removed};
-use ensile_sim::SimDisk;
+use ensile_disk::RealDisk;
 
-use crate::rig::{Folder, MARK_BYTES, OPENING_BYTES, Rig, Worker, config};
+use crate::prelude::*;
 
 fn open(disk: &SimDisk, config: LogConfig) -> Result<Rig, DurabilityError> {
     Rig::open(Arc::new(disk.clone()), config, Clock::manual())
@@ -26,18 +20,15 @@ fn names(disk: &dyn Disk, folder: &str) -> Vec<String> {
 /// Commits and makes durable what fills a file or two.
 fn fill(rig: &Rig, worker: &mut Worker, keys: std::ops::Range<u64>) {
     for key in keys {
-        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
-        rig.settle();
+        rig.commit_epoch(worker, key, &[1; 1000]);
     }
 }
 
 #[test]
 fn logs_are_in_folders_of_their_own_whose_names_survive() {
     for seed in 0..20 {
-        let disk = SimDisk::new();
-        let rig = Rig::simulated(&disk, 3);
-        rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
-        rig.settle();
+        let (disk, rig) = Rig::first_life(3);
+        rig.commit_epoch(&mut rig.worker(), 1, b"one");
         disk.crash(seed);
         for folder in ["log0", "log1", "log2"] {
             assert_eq!(names(&disk, folder), ["log-1-0"]);
@@ -48,8 +39,7 @@ fn logs_are_in_folders_of_their_own_whose_names_survive() {
 
 #[test]
 fn fewer_loggers_keep_the_folders_of_those_that_are_gone() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 3);
+    let (disk, rig) = Rig::first_life(3);
     let mut workers = [rig.worker(), rig.worker(), rig.worker()];
     for (key, worker) in workers.iter_mut().enumerate() {
         worker.commit(&rig.epochs, key as u64, b"old").expect("runs");
@@ -61,8 +51,7 @@ fn fewer_loggers_keep_the_folders_of_those_that_are_gone() {
     for life in 0..3 {
         let rig = Rig::simulated(&disk, 1);
         assert_eq!(rig.rows.len(), 3 + life);
-        rig.worker().commit(&rig.epochs, 10 + life as u64, b"new").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut rig.worker(), 10 + life as u64, b"new");
         assert_eq!(names(&disk, "log2"), ["log-1-0"]);
         disk.crash(2);
     }
@@ -76,8 +65,7 @@ fn folders_given_are_linked_and_remembered() {
         ..config(names.len())
     };
     let rig = open(&disk, folders(&["/a", "/b"])).expect("opens");
-    rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), 1, b"one");
     drop(rig);
     disk.crash(1);
     drop(open(&disk, folders(&["/a", "/b"])).expect("the same again"));
@@ -128,8 +116,7 @@ fn links_on_the_machines_own_disk() {
     };
     std::fs::create_dir_all(other.path()).expect("makes a folder");
     let rig = Rig::open(disk(), linked(["a", "b"]), Clock::manual()).expect("opens");
-    rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), 1, b"one");
     rig.log.close().expect("closes");
     drop(rig);
     assert_eq!(std::fs::read_link(folder.path().join("log1")).expect("a link"), other.path().join("b"));
@@ -160,12 +147,10 @@ fn a_file_is_closed_by_its_age_and_only_if_it_was_written_to() {
         rig.settle();
     }
     assert_eq!(rig.log.stats().rolls, 0, "an idle log does not roll");
-    let tid = worker.commit(&rig.epochs, 1, b"one").expect("runs");
-    rig.settle();
+    let tid = rig.commit_epoch(&mut worker, 1, b"one");
     let closed = format!("log-1-0-to-{}", tid.epoch());
     assert_eq!(names(&disk, "log0"), [closed.clone(), "log-1-1".to_owned()]);
-    let next = worker.commit(&rig.epochs, 2, b"two").expect("runs");
-    rig.settle();
+    let next = rig.commit_epoch(&mut worker, 2, b"two");
     assert_eq!(rig.log.stats().rolls, 1, "young");
     // Nothing comes any more: the file is closed all the same.
     rig.clock.advance(Duration::from_secs(4));
@@ -198,9 +183,7 @@ fn a_new_file_can_be_asked_for() {
 #[test]
 fn a_crash_while_a_file_is_closed_leaves_either_name() {
     for seed in 0..200 {
-        let disk = SimDisk::new();
-        let rig = Rig::simulated(&disk, 1);
-        let mut worker = rig.worker();
+        let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
         fill(&rig, &mut worker, 0..10);
         let before = rig.log.stats().rolls;
         // Power fails at some call of the steps around the next roll.
@@ -225,8 +208,7 @@ fn a_crash_while_a_file_is_closed_leaves_either_name() {
 
 #[test]
 fn files_below_a_covered_epoch_are_removed_oldest_first_and_counted() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
+    let (disk, rig) = Rig::first_life(2);
     let mut workers = [rig.worker(), rig.worker()];
     for key in 0..100 {
         for worker in &mut workers {
@@ -259,8 +241,7 @@ fn files_below_a_covered_epoch_are_removed_oldest_first_and_counted() {
         assert!(numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{numbers:?}");
     }
     // The log goes on.
-    workers[0].commit(&rig.epochs, 1, b"later").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut workers[0], 1, b"later");
     assert_eq!(rig.log.durable_epoch(), rig.epochs.now().previous());
     // Without the checkpoint that covers them, what is gone is missing.
     disk.crash(4);
@@ -269,8 +250,7 @@ fn files_below_a_covered_epoch_are_removed_oldest_first_and_counted() {
 
 #[test]
 fn a_file_that_cannot_be_removed_stays_and_is_removed_later() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     fill(&rig, &mut rig.worker(), 0..60);
     let next = disk.calls().all + 1;
     // Behind the lock for leases and the first removal.
@@ -286,8 +266,7 @@ fn a_file_that_cannot_be_removed_stays_and_is_removed_later() {
 
 #[test]
 fn a_block_that_is_damaged_and_was_proven_synced_is_found_when_it_is_replayed() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     fill(&rig, &mut rig.worker(), 0..60);
     disk.crash(5);
     let closed =
@@ -304,12 +283,9 @@ fn a_block_that_is_damaged_and_was_proven_synced_is_found_when_it_is_replayed() 
 
 #[test]
 fn a_removal_that_was_done_and_reported_as_failed_does_not_stop_those_after_it() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     for key in 0..3 {
-        worker.commit(&rig.epochs, key, &[1; 20_000]).expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, &[1; 20_000]);
     }
     assert_eq!(rig.log.stats().rolls, 3);
     let next = disk.calls().all + 1;
@@ -323,8 +299,7 @@ fn a_removal_that_was_done_and_reported_as_failed_does_not_stop_those_after_it()
 
 #[test]
 fn a_file_with_an_entry_of_the_first_epoch_that_is_not_covered_stays() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (_, rig) = Rig::first_life(1);
     let tid = rig.worker().commit(&rig.epochs, 1, &[1; 20_000]).expect("runs");
     rig.settle();
     assert_eq!(rig.log.stats().rolls, 1);

@@ -1,14 +1,9 @@
 //! The first open of a database, cut off at each of its calls (I2), and folders that are not this database's (I1), on a
 //! simulated disk.
 
-use std::sync::Arc;
+use ensile_sim::Fault;
 
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, LogConfig, Opening, adopt};
-use ensile_sim::{Fault, SimDisk, Survival};
-
-use crate::rig::{Rig, config};
+use crate::prelude::*;
 
 fn linked() -> LogConfig {
     LogConfig { folders: vec!["/a".into(), "/b".into()], checkpointers: 1, ..config(2) }
@@ -22,8 +17,7 @@ fn open(disk: &SimDisk, config: LogConfig) -> Result<Rig, DurabilityError> {
 fn works(disk: &SimDisk, config: LogConfig, when: &str) {
     let rig = open(disk, config.clone()).unwrap_or_else(|why| panic!("{when}: {why}"));
     assert!(rig.rows.is_empty(), "{when}: nothing was ever committed");
-    rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), 1, b"one");
     drop(rig);
     disk.crash_with(Survival::Nothing, 1);
     assert_eq!(open(disk, config).unwrap_or_else(|why| panic!("{when}: {why}")).rows.len(), 1, "{when}");
@@ -98,8 +92,7 @@ fn i2_a_manifest_of_a_database_that_is_being_made_beside_its_hint_is_an_older_on
     let disk = SimDisk::new();
     disk.keep_moments();
     let rig = open(&disk, config(1)).expect("opens");
-    rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), 1, b"one");
     drop(rig);
     let creating = disk
         .take_moments()
@@ -119,26 +112,22 @@ fn i2_a_manifest_of_a_database_that_is_being_made_beside_its_hint_is_an_older_on
 fn i1_an_adoption_that_is_cut_off_at_any_call_leaves_the_copy_or_the_adopted_database() {
     let disk = SimDisk::new();
     let rig = open(&disk, config(2)).expect("opens");
-    rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), 1, b"one");
     drop(rig);
     disk.kill();
     let adopted = disk.fork();
-    let on: Arc<dyn Disk> = Arc::new(adopted.mounted());
     let before = adopted.calls().all;
-    adopt(&on).expect("adopts");
+    adopt(&handle(adopted.mounted())).expect("adopts");
     let calls = adopted.calls().all;
     for call in before + 1..=calls {
         for survival in Survival::ALL {
             let disk = disk.fork();
             disk.cut_power_at(call);
-            let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-            assert!(adopt(&on).is_err() || call == calls, "call {call}");
+            assert!(adopt(&handle(disk.mounted())).is_err() || call == calls, "call {call}");
             disk.crash_with(survival, call);
             assert_eq!(open(&disk, config(2)).expect("one or the other").rows.len(), 1, "call {call}");
             disk.kill();
-            let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-            adopt(&on).expect("once more");
+            adopt(&handle(disk.mounted())).expect("once more");
             assert_eq!(open(&disk, config(2)).expect("adopted").rows.len(), 1, "call {call}");
         }
     }

@@ -2,18 +2,11 @@
 //! verify, changes and repair alike; nothing is cut or removed for it.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use ensile_base::checksum::crc32c_append;
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::examination::{Remedy, examine, repair, visit_log};
-use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
-use ensile_sim::SimDisk;
 
-use crate::checkpoints::store::{Life, Store, settings};
 use crate::damage::disk_with_entries;
-use crate::rig::{Map, OPENING_BYTES, Rig, config};
+use crate::prelude::*;
 
 const LOG: &str = "log0/log-1-0";
 const HEADER_BYTES: usize = 80;
@@ -106,7 +99,7 @@ fn l7_a_block_of_a_newer_version_is_never_a_torn_tail_nor_damage() {
 }
 
 #[test]
-fn l7_a_newer_block_whose_payload_is_cut_is_no_torn_tail_either() {
+fn l7_a_newer_block_whose_payload_is_cut_or_behind_a_gap_is_no_torn_tail() {
     let disk = disk_with_entries(false);
     let mut bytes = disk.bytes(LOG);
     let list = blocks(&bytes);
@@ -115,10 +108,6 @@ fn l7_a_newer_block_whose_payload_is_cut_is_no_torn_tail_either() {
     bytes.truncate(at + HEADER_BYTES + 8);
     disk.put(LOG, bytes);
     assert_refused(&disk, LOG, is_newer);
-}
-
-#[test]
-fn l7_a_newer_block_behind_a_gap_is_no_torn_tail_either() {
     let disk = disk_with_entries(false);
     let mut bytes = disk.bytes(LOG);
     let list = blocks(&bytes);
@@ -165,10 +154,8 @@ fn i1_a_log_file_of_another_database_is_refused_and_kept_wherever_it_stands() {
 fn i1_a_void_checkpoint_file_of_another_database_is_refused_and_kept() {
     let disk = SimDisk::new();
     let with_checkpoint = |disk: &SimDisk| {
-        let life = Life::open(disk, 1, settings()).expect("opens");
-        let mut worker = life.rig.worker();
-        life.commit(&mut worker, 1, Some(b"value"));
-        life.rig.settle();
+        let (life, mut worker) = Life::with_worker(disk, 1, settings());
+        life.commit_epoch(&mut worker, 1, Some(b"value"));
         life.checkpoint().expect("installs");
         drop((worker, life));
         disk.crash(1);
@@ -183,8 +170,7 @@ fn i1_a_void_checkpoint_file_of_another_database_is_refused_and_kept() {
         Err(DurabilityError::NotOurs { file, .. }) => assert_eq!(&*file, "checkpoint0/ckpt-77-0"),
         found => panic!("{found:?}"),
     }
-    let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    let found = examine(&on, &Store::default()).expect("it can be read");
+    let found = examine(&handle(disk.clone()), &Store::default()).expect("it can be read");
     assert!(found.damage.iter().any(|damage| damage.file == "checkpoint0/ckpt-77-0"), "{found:?}");
     assert!(files(&disk) == before, "something was changed");
     // What tells nothing stays where it is, and keeps nobody from opening. What was being made goes.
@@ -224,8 +210,7 @@ fn entries_of_a_kind_that_the_state_does_not_take_are_refused() {
         let rig =
             Rig::open_into(Arc::clone(&on), config(1), Clock::manual(), &Takes(written)).expect("opens");
         let mut worker = rig.worker();
-        worker.commit(&rig.epochs, 1, b"x").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, 1, b"x");
         drop((worker, rig));
         disk.crash(1);
         let kind_at = OPENING_BYTES as usize - 28;
@@ -259,12 +244,9 @@ fn an_examination_says_what_entries_are_also_where_there_is_none() {
 
 #[test]
 fn l5_a_block_of_another_checkpoint_has_a_wrong_checksum() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, settings());
     let mut checkpoint = |key| {
-        life.commit(&mut worker, key, Some(b"value"));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, key, Some(b"value"));
         life.checkpoint().expect("installs");
         let has_rows =
             |name: &String| name.starts_with("checkpoint0/") && blocks(&disk.bytes(name)).len() > 2;
@@ -290,10 +272,8 @@ fn l5_a_block_of_another_checkpoint_has_a_wrong_checksum() {
 
 #[test]
 fn l5_a_file_whose_first_block_contradicts_itself_is_damage_whatever_stands_behind_it() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    rig.worker().commit(&rig.epochs, 1, b"row").expect("runs");
-    rig.settle();
+    let (disk, rig) = Rig::first_life(1);
+    rig.commit_epoch(&mut rig.worker(), 1, b"row");
     disk.kill();
     drop(rig);
     let mut bytes = disk.bytes("log0/log-1-0");

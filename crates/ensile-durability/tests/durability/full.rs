@@ -1,18 +1,12 @@
 //! A full disk: what is to be written is held, nothing is acknowledged meanwhile, and it goes on without a restart.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use ensile_base::clock::Clock;
 use ensile_base::limits::{LOG_BUFFER_BYTES, RESERVE_BYTES};
-use ensile_base::random::Random;
-use ensile_disk::Operation;
-use ensile_durability::{DurabilityError, Health, LogConfig, LoggerStep};
-use ensile_sim::{Call, Fault, SimDisk};
+use ensile_sim::{Call, Fault};
 
-use crate::rig::{Rig, ask, config, is_durable};
+use crate::prelude::*;
 
 /// No call that needs space succeeds, from now on.
 fn fill_up(disk: &SimDisk) {
@@ -20,17 +14,17 @@ fn fill_up(disk: &SimDisk) {
 }
 
 /// A database whose next write finds no space: its file is as long as what is set aside.
-fn on_a_full_disk(disk: &SimDisk) -> Rig {
+fn on_a_full_disk() -> (SimDisk, Rig) {
+    let disk = SimDisk::new();
     let limits = LogConfig { segment_bytes: 4096, ..config(1) };
     let rig = Rig::open(Arc::new(disk.clone()), limits, Clock::manual()).expect("recovers");
-    fill_up(disk);
-    rig
+    fill_up(&disk);
+    (disk, rig)
 }
 
 #[test]
 fn a_full_disk_holds_what_is_to_be_written_and_goes_on_when_there_is_space() {
-    let disk = SimDisk::new();
-    let rig = on_a_full_disk(&disk);
+    let (disk, rig) = on_a_full_disk();
     let mut worker = rig.worker();
     let tid = worker.commit(&rig.epochs, 1, &[7; 10_000]).expect("nobody knows yet");
     assert!(is_durable(&rig.log, tid.epoch()).is_pending());
@@ -62,8 +56,7 @@ fn a_full_disk_holds_what_is_to_be_written_and_goes_on_when_there_is_space() {
 
 #[test]
 fn who_waits_for_space_is_told_after_a_stated_time_and_what_was_committed_stays() {
-    let disk = SimDisk::new();
-    let rig = on_a_full_disk(&disk);
+    let (disk, rig) = on_a_full_disk();
     let mut worker = rig.worker();
     let tid = worker.commit(&rig.epochs, 1, &[7; 10_000]).expect("nobody knows yet");
     let (mut early, waits) = ask(&rig.log, tid.epoch(), Waker::noop());
@@ -108,8 +101,7 @@ fn no_space_to_overwrite_zeros_is_a_full_disk_like_any_other() {
     disk.set_copies_on_write(true);
     let rig = Rig::simulated(&disk, 1);
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"before").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"before");
     fill_up(&disk);
     let tid = worker.commit(&rig.epochs, 2, b"held").expect("nobody knows yet");
     let waits = is_durable(&rig.log, tid.epoch());
@@ -127,8 +119,7 @@ fn no_space_to_overwrite_zeros_is_a_full_disk_like_any_other() {
 
 #[test]
 fn large_and_small_buffers_are_held_in_order() {
-    let disk = SimDisk::new();
-    let rig = on_a_full_disk(&disk);
+    let (disk, rig) = on_a_full_disk();
     let mut workers: Vec<_> = (0..6).map(|_| rig.worker()).collect();
     for (key, worker) in workers.iter_mut().enumerate() {
         let bytes = if key % 2 == 0 { 200 } else { 100_000 };
@@ -151,9 +142,7 @@ fn large_and_small_buffers_are_held_in_order() {
 
 #[test]
 fn no_space_reported_by_a_sync_poisons() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     worker.commit(&rig.epochs, 1, b"one").expect("runs");
     rig.advance();
     // The write, then its sync.
@@ -168,9 +157,7 @@ fn no_space_reported_by_a_sync_poisons() {
 
 #[test]
 fn a_file_that_cannot_be_begun_leaves_the_current_one_going_on() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let mut keys = 0..;
     let mut commit = || {
         let key = keys.next().expect("endless");
@@ -197,8 +184,7 @@ fn a_file_that_cannot_be_begun_leaves_the_current_one_going_on() {
 
 #[test]
 fn a_close_on_a_full_disk_says_what_is_not_durable_and_does_not_hang() {
-    let disk = SimDisk::new();
-    let rig = on_a_full_disk(&disk);
+    let (disk, rig) = on_a_full_disk();
     let mut worker = rig.worker();
     // More than what is kept for a close.
     let tid = worker.commit(&rig.epochs, 1, &vec![7; 2 * RESERVE_BYTES as usize]).expect("runs");
@@ -217,8 +203,7 @@ fn a_close_on_a_full_disk_says_what_is_not_durable_and_does_not_hang() {
 
 #[test]
 fn a_close_on_a_full_disk_makes_durable_what_the_reserve_holds() {
-    let disk = SimDisk::new();
-    let rig = on_a_full_disk(&disk);
+    let (disk, rig) = on_a_full_disk();
     let tid = rig.worker().commit(&rig.epochs, 1, &[7; 10_000]).expect("runs");
     rig.log.close().expect("the reserve is given up for it");
     drop(rig);
@@ -229,14 +214,11 @@ fn a_close_on_a_full_disk_makes_durable_what_the_reserve_holds() {
 
 #[test]
 fn removed_files_make_space() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     rig.fill_files(&mut worker, 100);
     let covered = rig.log.durable_epoch();
     fill_up(&disk);
-    let held = worker.commit(&rig.epochs, 200, &[2; 30_000]).expect("runs");
-    rig.settle();
+    let held = rig.commit_epoch(&mut worker, 200, &[2; 30_000]);
     assert!(matches!(rig.log.health(), Health::Full(_)));
     assert!(rig.log.remove_files_below(covered).expect("removes").files > 2);
     rig.settle();
@@ -325,8 +307,7 @@ fn whatever_call_finds_no_space_nothing_is_lost_and_all_is_durable_when_there_is
 
 /// A life of two commits; its close, with this call failing for want of space. Returns the calls of the close.
 fn closed_with(failing: Option<u64>) -> Vec<Call> {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
+    let (disk, rig) = Rig::first_life(2);
     let mut workers = [rig.worker(), rig.worker()];
     for (key, worker) in (0..).zip(&mut workers) {
         worker.commit(&rig.epochs, key, b"durable").expect("runs");
@@ -361,17 +342,14 @@ fn a_close_that_finds_no_space_for_its_own_marks_or_to_cut_its_files_has_kept_ev
 #[test]
 fn a_file_that_cannot_be_cut_for_want_of_space_is_closed_as_it_is() {
     let life = |failing: Option<u64>| {
-        let disk = SimDisk::new();
-        let rig = Rig::simulated(&disk, 1);
-        let mut worker = rig.worker();
+        let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
         rig.settle();
         disk.record(true);
         if let Some(call) = failing {
             disk.fail_calls(call..=call, Fault::NO_SPACE);
         }
         rig.log.request_roll();
-        worker.commit(&rig.epochs, 1, b"before").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, 1, b"before");
         worker.commit(&rig.epochs, 2, b"behind").expect("the log goes on");
         rig.settle();
         assert_eq!((rig.log.health(), rig.log.stats().rolls), (Health::Running, 1), "{failing:?}");

@@ -1,16 +1,9 @@
 //! Opening on a full disk: it opens, or it can be read; nothing that was durable is lost, and nothing else is called
 //! durable.
 
-use std::sync::Arc;
+use ensile_sim::{Call, Fault};
 
-use ensile_base::Epoch;
-use ensile_base::clock::Clock;
-use ensile_base::random::Random;
-use ensile_disk::Operation;
-use ensile_durability::{DurabilityError, Finished, Recovery};
-use ensile_sim::{Call, Fault, SimDisk, Survival};
-
-use crate::rig::{Map, Rig, Rows, config};
+use crate::prelude::*;
 
 /// What an open came to.
 struct Opened {
@@ -146,8 +139,7 @@ fn whatever_call_of_an_open_finds_no_space_it_opens_or_is_read_and_nothing_is_lo
 fn killed() -> SimDisk {
     let disk = SimDisk::new();
     let rig = Rig::open(Arc::new(disk.mounted()), config(2), Clock::manual()).expect("opens");
-    rig.worker().commit(&rig.epochs, 1, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), 1, b"row");
     drop(rig);
     disk.kill();
     disk
@@ -197,12 +189,10 @@ fn bytes_that_a_failed_sync_of_an_open_took_back_are_no_damage() {
     let disk = SimDisk::new();
     let rig = Rig::open(Arc::new(disk.mounted()), config(1), Clock::manual()).expect("opens");
     let mut worker = rig.worker();
-    let tid = worker.commit(&rig.epochs, 1, b"row").expect("runs");
-    rig.settle();
+    let tid = rig.commit_epoch(&mut worker, 1, b"row");
     assert!(rig.log.durable_epoch() >= tid.epoch());
     disk.fail_all_syncs(true);
-    worker.commit(&rig.epochs, 2, b"unproven").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 2, b"unproven");
     disk.heal();
     drop((worker, rig));
     disk.kill();

@@ -1,18 +1,6 @@
 //! Whose a hint is (I1): one of another database is neither believed nor written over.
 
-use std::sync::Arc;
-
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::examination::{Remedy, examine, repair};
-use ensile_durability::{DurabilityError, adopt};
-use ensile_sim::SimDisk;
-
-use crate::rig::{Map, Rig, config};
-
-fn on(disk: &SimDisk) -> Arc<dyn Disk> {
-    Arc::new(disk.mounted())
-}
+use crate::prelude::*;
 
 /// A database with this number of rows, an epoch each, closed.
 fn closed(rows: u64) -> SimDisk {
@@ -20,8 +8,7 @@ fn closed(rows: u64) -> SimDisk {
     let rig = Rig::open(on(&disk), config(1), Clock::manual()).expect("opens");
     let mut worker = rig.worker();
     for row in 0..rows {
-        worker.commit(&rig.epochs, row, b"row").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, row, b"row");
     }
     rig.log.close().expect("closes");
     drop((worker, rig));
@@ -84,8 +71,7 @@ fn i1_an_adopted_copy_keeps_its_hint_as_a_witness_and_its_originals_next_one_say
     // Both are in their second generation now.
     assert_eq!(rows(&original).expect("opens"), 3);
     let rig = Rig::open(on(&original), config(1), Clock::manual()).expect("opens");
-    rig.worker().commit(&rig.epochs, 9, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), 9, b"row");
     rig.log.close().expect("closes");
     disk.put("HINT", original.bytes("HINT"));
     assert_eq!(rows(&disk).expect("the parent's hint is as none"), 3);

@@ -1,31 +1,20 @@
 //! Readers' leases (I3): a process that reads a running database's files keeps them from being removed, and not for
 //! ever.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use ensile_base::limits::LEASE_SECONDS_MAX;
-use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, Lease, LogStats, lease};
-use ensile_sim::SimDisk;
 
-use crate::checkpoints::store::{Life, settings};
-use crate::rig::Worker;
+use crate::prelude::*;
 
 /// A database with a few log files and a checkpoint, and a worker of it.
 fn checkpointed(disk: &SimDisk) -> (Life, Worker) {
-    let life = Life::open(disk, 2, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(disk, 2, settings());
     fill(&life, &mut worker);
     life.checkpoint().expect("is installed");
     (life, worker)
 }
 
 fn fill(life: &Life, worker: &mut Worker) {
-    for key in 0..30 {
-        life.commit(worker, key, Some(&[1; 500]));
-        life.rig.settle();
-    }
+    life.commit_epochs(worker, 0..30, &[1; 500]);
 }
 
 /// A database with a checkpoint and log files behind it, and a process that has a lease of all of them.
@@ -39,8 +28,7 @@ fn leased_beside(disk: &SimDisk) -> (Life, Worker, SimDisk, Lease) {
 /// A lease that another process holds, and that process.
 fn leased(disk: &SimDisk) -> (SimDisk, Lease) {
     let reader = disk.mounted();
-    let on: Arc<dyn Disk> = Arc::new(reader.clone());
-    let lease = lease(&on).expect("a lease");
+    let lease = lease(&handle(reader.clone())).expect("a lease");
     (reader, lease)
 }
 
@@ -90,7 +78,7 @@ fn i3_a_removal_waits_for_a_lease_and_goes_on_once_it_has_ended() {
 }
 
 #[test]
-fn i3_log_files_are_not_removed_beside_a_lease() {
+fn i3_log_files_are_not_removed_beside_a_lease_unless_its_reader_died() {
     let disk = SimDisk::new();
     let (life, _worker, _reader, lease) = leased_beside(&disk);
     // The caller has installed a checkpoint that covers them.
@@ -99,10 +87,6 @@ fn i3_log_files_are_not_removed_beside_a_lease() {
     assert!(lease.has_all_names().expect("it looks"));
     drop(lease);
     assert!(life.rig.log.remove_files_below(covered).expect("removes").files > 2);
-}
-
-#[test]
-fn i3_the_lease_of_a_reader_that_died_holds_nothing_up() {
     let disk = SimDisk::new();
     let (life, worker, reader, lease) = leased_beside(&disk);
     life.checkpoint().expect("is installed");

@@ -1,17 +1,8 @@
 //! Many short lives: few files, opens that do not grow, and merged generations that say what their sources said.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use ensile_base::Tid;
-use ensile_base::clock::Clock;
 use ensile_base::limits::UNMERGED_GENERATIONS_MAX;
-use ensile_disk::Disk;
-use ensile_durability::LogConfig;
-use ensile_durability::examination::{examine, repair, visit_log};
-use ensile_sim::{SimDisk, Survival};
 
-use crate::rig::{Map, Rig, Rows, config};
+use crate::prelude::*;
 
 /// Lives that are enough for a merge at the next open.
 const LIVES: u64 = UNMERGED_GENERATIONS_MAX as u64 + 1;
@@ -23,8 +14,7 @@ fn open(disk: &SimDisk, config: LogConfig) -> Rig {
 /// A life of one row, which ends by a close or without.
 fn live(disk: &SimDisk, config: &LogConfig, key: u64, value: &[u8], close: bool) -> (Rig, Tid) {
     let rig = open(disk, config.clone());
-    let tid = rig.worker().commit(&rig.epochs, key, value).expect("runs");
-    rig.settle();
+    let tid = rig.commit_epoch(&mut rig.worker(), key, value);
     if close {
         rig.log.close().expect("closes");
     } else {
@@ -47,9 +37,8 @@ fn sorted(rows: &Rows) -> BTreeMap<u64, (Tid, Vec<u8>)> {
 }
 
 fn entries_in_order(disk: &SimDisk) -> Vec<Tid> {
-    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
     let mut tids = Vec::new();
-    let found = visit_log(&on, &Map::default(), &mut |entry| {
+    let found = visit_log(&handle(disk.mounted()), &Map::default(), &mut |entry| {
         tids.push(entry.tid);
         std::ops::ControlFlow::Continue(())
     });
@@ -115,8 +104,7 @@ fn a_merged_generation_has_the_entries_of_its_sources_in_the_order_of_their_tids
     rig.log.close().expect("closes");
     assert_eq!(log_files(&disk).iter().filter(|name| is_merged(name)).count(), 1);
     assert_eq!(entries_in_order(&disk), tids, "changes show the same");
-    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-    assert!(examine(&on, &Map::default()).expect("reads").damage.is_empty());
+    assert!(examine(&handle(disk.mounted()), &Map::default()).expect("reads").damage.is_empty());
     assert_eq!(sorted(&open(&disk, several).rows), rows);
 }
 
@@ -128,8 +116,7 @@ fn l4_what_was_void_before_a_merge_is_void_after_it() {
     for life in 0..LIVES {
         let rig = open(&disk, two.clone());
         let (mut a, mut b) = (rig.worker(), rig.worker());
-        a.commit(&rig.epochs, life, b"kept").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut a, life, b"kept");
         // Whole and synced in log 0 with its mark; log 1 never gets so far.
         void.push(a.commit(&rig.epochs, 1000 + life, b"void").expect("runs"));
         b.commit(&rig.epochs, 2000 + life, b"void too").expect("runs");
@@ -207,9 +194,7 @@ fn a_repair_beside_a_merge_that_had_not_ended_leaves_a_folder_that_opens() {
     // The newest life's only entry: it is given up.
     let newest = log_files(&disk).into_iter().filter(|name| !is_merged(name)).max_by_key(|name| name.len());
     disk.flip(&newest.expect("a file"), 100, 1);
-    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-    assert!(repair(&on, &Map::default()).expect("repairs").is_some());
-    drop(on);
+    assert!(repair(&handle(disk.mounted()), &Map::default()).expect("repairs").is_some());
     let rig = open(&disk, config(1));
     assert!(rig.rows.len() < LIVES as usize && !rig.rows.is_empty());
 }

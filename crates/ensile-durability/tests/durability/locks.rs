@@ -1,18 +1,9 @@
 //! Which lock keeps whom out (I3), where folders can be locked, where some cannot and where none can; and that nothing
 //! is written into a folder before it has proved to be this database's (I1).
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
-use ensile_base::checksum::crc32c;
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::examination::{RepairOptions, examine, repair, repair_with};
-use ensile_durability::{DurabilityError, LogConfig, Naming, Opening, adopt, application_name};
-use ensile_sim::SimDisk;
-
-use crate::rig::{Map, Rig, config};
+use crate::prelude::*;
 
 /// Two logs in folders that are linked, and no other folder.
 fn linked() -> LogConfig {
@@ -24,8 +15,7 @@ fn open(disk: &SimDisk, config: LogConfig) -> Result<Rig, DurabilityError> {
 }
 
 fn put(rig: &Rig, key: u64) {
-    rig.worker().commit(&rig.epochs, key, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), key, b"row");
     assert_eq!(rig.log.durable_epoch().next(), rig.epochs.now(), "it is durable");
 }
 
@@ -226,13 +216,11 @@ fn i1_nothing_is_written_into_a_copy_that_is_refused() {
             let copy = machine.at(path);
             let refused = open(&copy, config).map(drop);
             assert!(matches!(refused, Err(DurabilityError::Copied { .. })), "{path}: {refused:?}");
-            let on: Arc<dyn Disk> = Arc::new(copy.mounted());
-            let refused = repair(&on, &Map::default()).map(drop);
+            let refused = repair(&handle(copy.mounted()), &Map::default()).map(drop);
             assert!(matches!(refused, Err(DurabilityError::Copied { .. })), "{path}: {refused:?}");
         }
         // Its links lead to the original's folders.
-        let on: Arc<dyn Disk> = Arc::new(machine.at("/copy").mounted());
-        let refused = adopt(&on).map(drop);
+        let refused = adopt(&handle(machine.at("/copy").mounted())).map(drop);
         assert!(matches!(refused, Err(DurabilityError::ForeignFolder { .. })), "{refused:?}");
         assert_eq!(tree(&machine), before, "folders cannot be locked: {cannot_lock}");
     }
@@ -296,8 +284,7 @@ fn i1_a_mark_is_not_put_in_its_place_in_a_copy_of_a_folder() {
     for call in adopting.calls().all + 1.. {
         let machine = machine.fork();
         machine.cut_power_at(call);
-        let on: Arc<dyn Disk> = Arc::new(machine.at("/db").mounted());
-        let adopted = adopt(&on);
+        let adopted = adopt(&handle(machine.at("/db").mounted()));
         assert!(adopted.is_err(), "no call left prepared marks behind the manifest");
         machine.crash_with(ensile_sim::Survival::Everything, call);
         let is_prepared = tree(&machine).contains_key("a/FOLDER.new");

@@ -1,24 +1,15 @@
 //! What becomes durable when: L1, L2, L3, one behaviour a test.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
-use ensile_base::Tid;
-use ensile_base::clock::Clock;
 use ensile_base::limits::{LOG_BUFFER_BYTES, TRANSACTION_BYTES_MAX};
-use ensile_disk::Operation;
-use ensile_durability::{DurabilityError, Health, LogConfig, LoggerStep};
-use ensile_sim::SimDisk;
 
-use crate::rig::{Rig, Worker, config, is_durable};
+use crate::prelude::*;
 
 #[test]
 fn a_commit_is_durable_once_its_epoch_is_closed_written_and_synced() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let tid = worker.commit(&rig.epochs, 1, b"one").expect("runs");
     assert_eq!(rig.log.logger_step(0), LoggerStep::Idle, "its epoch is still open");
     assert!(rig.log.durable_epoch() < tid.epoch());
@@ -34,8 +25,7 @@ fn a_commit_is_durable_once_its_epoch_is_closed_written_and_synced() {
 
 #[test]
 fn what_is_appended_at_once_is_logged_and_what_would_have_to_wait_is_not_begun() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     let (mut worker, mut other) = (rig.worker(), rig.worker());
     let body = |key: u64, value: &[u8]| [&key.to_le_bytes()[..], value].concat();
     let not_asked = || -> Option<Tid> { panic!("there is no space for it") };
@@ -43,8 +33,7 @@ fn what_is_appended_at_once_is_logged_and_what_would_have_to_wait_is_not_begun()
     assert_eq!(worker.appender.append_at_once(&body(1, b"early"), not_asked), None, "it has no buffer yet");
     worker.commit.unbind();
     worker.commit(&rig.epochs, 1, b"first").expect("runs");
-    other.commit(&rig.epochs, 5, b"other").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut other, 5, b"other");
     worker.commit(&rig.epochs, 1, b"again").expect("runs");
     // The logger takes its buffer, and has another one for it, which is empty.
     rig.settle();
@@ -60,8 +49,7 @@ fn what_is_appended_at_once_is_logged_and_what_would_have_to_wait_is_not_begun()
     worker.commit(&rig.epochs, 3, b"third").expect("the buffer was given back");
     rig.settle();
     disk.fail_all_syncs(true);
-    worker.commit(&rig.epochs, 4, b"lost").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 4, b"lost");
     worker.commit.bind(rig.epochs.now());
     assert_eq!(worker.appender.append_at_once(&body(4, b"later"), not_asked), None, "the log has stopped");
     worker.commit.unbind();
@@ -74,11 +62,9 @@ fn what_is_appended_at_once_is_logged_and_what_would_have_to_wait_is_not_begun()
 
 #[test]
 fn e1_a_codec_that_panics_while_its_worker_is_bound_ends_the_log_and_holds_nobody_up() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     let (mut worker, mut other) = (rig.worker(), rig.worker());
-    let tid = worker.commit(&rig.epochs, 1, b"one").expect("runs");
-    rig.settle();
+    let tid = rig.commit_epoch(&mut worker, 1, b"one");
     worker.appender.reserve(100).expect("there is space");
     worker.commit.bind(rig.epochs.now());
     let half = worker.stamp(&rig.epochs);
@@ -108,8 +94,7 @@ fn e1_a_codec_that_panics_while_its_worker_is_bound_ends_the_log_and_holds_nobod
 
 #[test]
 fn a_small_step_is_one_write_and_one_sync() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     let (mut a, mut b) = (rig.worker(), rig.worker());
     let before = disk.calls();
     a.commit(&rig.epochs, 1, b"one").expect("runs");
@@ -122,26 +107,18 @@ fn a_small_step_is_one_write_and_one_sync() {
 }
 
 #[test]
-fn l2_an_idle_worker_with_a_part_filled_buffer_is_neither_passed_nor_holds_d_back() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+fn l2_an_idle_worker_is_neither_passed_nor_holds_d_back_and_an_ended_one_leaves_its_entries() {
+    let (disk, rig) = Rig::first_life(1);
     let (mut idle, mut busy) = (rig.worker(), rig.worker());
     let tid = idle.commit(&rig.epochs, 7, b"idle").expect("runs");
     for key in 0..5 {
-        busy.commit(&rig.epochs, 100 + key, b"busy").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut busy, 100 + key, b"busy");
         assert_eq!(rig.log.durable_epoch(), rig.epochs.now().previous(), "the idle worker runs no code");
     }
     disk.crash(1);
     let rig = Rig::simulated(&disk, 1);
     assert_eq!(rig.rows[&7], (tid, b"idle".to_vec()), "D did not pass its entry");
-}
-
-#[test]
-fn l2_an_ended_worker_leaves_its_entries_to_the_logger() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let tid = worker.commit(&rig.epochs, 7, b"last words").expect("runs");
     drop(worker);
     rig.settle();
@@ -152,9 +129,7 @@ fn l2_an_ended_worker_leaves_its_entries_to_the_logger() {
 
 #[test]
 fn l1_a_bound_worker_holds_d_below_its_epoch() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (_, rig, mut worker) = Rig::first_life_with_worker(1);
     worker.appender.reserve(8).expect("runs");
     worker.commit.bind(rig.epochs.now());
     let tid = worker.stamp(&rig.epochs);
@@ -173,9 +148,7 @@ fn l1_a_bound_worker_holds_d_below_its_epoch() {
 
 #[test]
 fn a_reservation_without_an_entry_holds_nothing_back() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (_, rig, mut worker) = Rig::first_life_with_worker(1);
     worker.appender.reserve(100).expect("runs");
     rig.settle();
     assert_eq!(rig.log.durable_epoch(), rig.epochs.now().previous());
@@ -184,9 +157,8 @@ fn a_reservation_without_an_entry_holds_nothing_back() {
 }
 
 #[test]
-fn l3_a_log_without_entries_marks_the_epochs_of_the_others() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
+fn l3_a_log_without_entries_marks_the_epochs_of_the_others_and_no_empty_ones() {
+    let (disk, rig) = Rig::first_life(2);
     let mut first = rig.worker();
     let _second_without_entries = rig.worker();
     let tid = first.commit(&rig.epochs, 1, b"one").expect("runs");
@@ -197,14 +169,8 @@ fn l3_a_log_without_entries_marks_the_epochs_of_the_others() {
     assert_eq!(rig.log.durable_epoch(), tid.epoch());
     disk.crash(3);
     assert_eq!(Rig::simulated(&disk, 2).rows[&1].0, tid);
-}
-
-#[test]
-fn l3_epochs_without_entries_pass_without_a_write() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
-    rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
-    rig.settle();
+    let (disk, rig) = Rig::first_life(2);
+    rig.commit_epoch(&mut rig.worker(), 1, b"one");
     let before = disk.calls();
     for _ in 0..10 {
         rig.settle();
@@ -215,9 +181,7 @@ fn l3_epochs_without_entries_pass_without_a_write() {
 
 #[test]
 fn strict_results_close_the_epoch_early_and_only_as_often_as_allowed() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (_, rig, mut worker) = Rig::first_life_with_worker(1);
     rig.advance();
     let tid = worker.commit(&rig.epochs, 1, b"one").expect("runs");
     assert!(is_durable(&rig.log, tid.epoch()).is_pending());
@@ -235,12 +199,9 @@ fn strict_results_close_the_epoch_early_and_only_as_often_as_allowed() {
 
 #[test]
 fn full_buffers_are_written_before_their_epoch_closes_and_come_back() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let value = vec![5; LOG_BUFFER_BYTES / 3];
-    worker.commit(&rig.epochs, 0, &value).expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 0, &value);
     let before = rig.log.stats();
     for key in 0..7 {
         worker.commit(&rig.epochs, key, &value).expect("runs");
@@ -257,19 +218,23 @@ fn full_buffers_are_written_before_their_epoch_closes_and_come_back() {
 }
 
 #[test]
-fn an_entry_larger_than_a_buffer_gets_one_of_its_own() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+fn an_entry_larger_than_a_buffer_gets_one_of_its_own_and_one_beyond_the_limit_is_refused() {
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     worker.commit(&rig.epochs, 1, b"small").expect("runs");
     let large = vec![9; 3 * LOG_BUFFER_BYTES + 1];
     worker.commit(&rig.epochs, 2, &large).expect("runs");
-    worker.commit(&rig.epochs, 3, b"small again").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 3, b"small again");
     disk.crash(5);
     let rig = Rig::simulated(&disk, 1);
     assert_eq!(rig.rows[&2].1, large);
     assert_eq!(rig.rows.len(), 3);
+    let rig = Rig::simulated(&SimDisk::new(), 1);
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"before").expect("runs");
+    let refused = worker.appender.reserve(TRANSACTION_BYTES_MAX + 1);
+    assert!(matches!(refused, Err(DurabilityError::TooLarge { .. })));
+    rig.commit_epoch(&mut worker, 2, b"after");
+    assert_eq!(rig.log.stats().entries, 2);
 }
 
 #[test]
@@ -280,8 +245,7 @@ fn space_is_set_aside_in_steps_that_grow() {
     let mut worker = rig.worker();
     disk.record(true);
     for key in 0..32 {
-        worker.commit(&rig.epochs, key, &vec![1; 1 << 20]).expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, &vec![1; 1 << 20]);
     }
     let steps = disk.trace().iter().filter(|call| call.operation == Operation::Preallocate).count();
     assert!((3..=6).contains(&steps), "{steps} times for 32 MiB, and 1 MiB was there");
@@ -293,8 +257,7 @@ fn a_large_buffer_is_given_back_once_it_is_written_or_released() {
     let rig = Rig::simulated(&SimDisk::new(), 1);
     let mut worker = rig.worker();
     let bytes = |rig: &Rig| rig.log.stats().buffer_bytes;
-    worker.commit(&rig.epochs, 1, b"small").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"small");
     assert_eq!(bytes(&rig) % LOG_BUFFER_BYTES as u64, 0);
     for is_needed in [true, false, true, false] {
         if is_needed {
@@ -310,22 +273,8 @@ fn a_large_buffer_is_given_back_once_it_is_written_or_released() {
 }
 
 #[test]
-fn an_entry_beyond_the_limit_is_refused_and_the_worker_goes_on() {
-    let rig = Rig::simulated(&SimDisk::new(), 1);
-    let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"before").expect("runs");
-    let refused = worker.appender.reserve(TRANSACTION_BYTES_MAX + 1);
-    assert!(matches!(refused, Err(DurabilityError::TooLarge { .. })));
-    worker.commit(&rig.epochs, 2, b"after").expect("runs");
-    rig.settle();
-    assert_eq!(rig.log.stats().entries, 2);
-}
-
-#[test]
 fn logs_roll_by_bytes_and_replay_as_one() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     rig.fill_files(&mut worker, 100);
     assert!(rig.log.stats().rolls >= 5, "{:?}", rig.log.stats());
     disk.crash(6);
@@ -355,8 +304,7 @@ fn a_worker_waits_when_too_much_is_unwritten() {
 
 #[test]
 fn close_makes_everything_durable_and_refuses_more() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
+    let (disk, rig) = Rig::first_life(2);
     let (mut a, mut b) = (rig.worker(), rig.worker());
     a.commit(&rig.epochs, 1, b"one").expect("runs");
     b.commit(&rig.epochs, 2, b"two").expect("runs");
@@ -523,8 +471,7 @@ fn each_of_two_loggers_has_half_of_the_bound() {
 fn buffers_of_ended_workers_are_given_back() {
     let rig = Rig::simulated(&SimDisk::new(), 1);
     for key in 0..50 {
-        rig.worker().commit(&rig.epochs, key, b"x").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut rig.worker(), key, b"x");
     }
     rig.settle();
     assert!(rig.log.stats().buffer_bytes <= 6 * LOG_BUFFER_BYTES as u64, "{:?}", rig.log.stats());

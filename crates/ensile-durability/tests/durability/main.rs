@@ -22,6 +22,7 @@ mod matrix;
 mod named;
 mod next_files;
 mod poison;
+mod prelude;
 mod process;
 mod recovering;
 mod repair_crashes;

@@ -3,22 +3,7 @@
 //!
 //! What is shipped keeps it too: see `shipping`.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::examination::{examine, repair};
-use ensile_durability::{
-    ApplicationName, CopyOptions, CopyRun, CopyStep, DurabilityError, Entry, EntryKind, LogConfig, Naming,
-    Recoverable, Refused, adopt, application_name, recover, rename_application,
-};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Framing, Life, pictures, settings};
-use crate::copies::{CopySteps as _, backup, restore};
-use crate::rig::{Map, Rig, config};
+use crate::prelude::*;
 
 const OWN: &str = "prices, partition 0 of 4";
 const OTHER: &str = "prices, partition 1 of 4";
@@ -39,10 +24,6 @@ fn open(disk: &SimDisk, config: LogConfig) -> Result<Rig, DurabilityError> {
     Rig::open(Arc::new(disk.mounted()), config, Clock::manual())
 }
 
-fn on(disk: &SimDisk) -> Arc<dyn Disk> {
-    Arc::new(disk.mounted())
-}
-
 /// What the manifest says.
 fn named(disk: &SimDisk) -> Option<String> {
     let text = String::from_utf8(disk.bytes("MANIFEST")).expect("text");
@@ -60,8 +41,7 @@ fn contents(disk: &SimDisk) -> BTreeMap<String, Vec<u8>> {
 /// A life that commits and closes, or is killed.
 fn live(disk: &SimDisk, config: LogConfig, key: u64) {
     let rig = open(disk, config).expect("opens");
-    rig.worker().commit(&rig.epochs, key, b"value").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), key, b"value");
     rig.log.close().expect("closes");
 }
 
@@ -137,7 +117,7 @@ fn i5_a_crash_of_the_first_open_leaves_a_folder_for_any_name_or_for_this_one() {
 }
 
 #[test]
-fn i5_more_reserved_epochs_keep_the_name() {
+fn i5_more_reserved_epochs_and_checkpoints_keep_the_name() {
     let disk = SimDisk::new();
     // As few are reserved as there may be.
     let rig = open(&disk, LogConfig { epoch_interval: Duration::from_secs(3600), ..of(OWN) }).expect("opens");
@@ -147,18 +127,11 @@ fn i5_more_reserved_epochs_keep_the_name() {
         rig.log.reserved_epochs_step();
     }
     assert_eq!(named(&disk).as_deref(), Some(OWN));
-}
-
-#[test]
-fn i5_checkpoints_keep_the_name() {
     for settings in [settings(), pictures()] {
         let disk = SimDisk::new();
         let life = Life::open_with(&disk, of(OWN), settings).expect("opens");
         let mut worker = life.rig.worker();
-        for key in 0..20 {
-            life.commit(&mut worker, key, Some(&[1; 500]));
-            life.rig.settle();
-        }
+        life.commit_epochs(&mut worker, 0..20, &[1; 500]);
         life.checkpoint().expect("is installed");
         assert_eq!(named(&disk).as_deref(), Some(OWN));
     }
@@ -166,8 +139,7 @@ fn i5_checkpoints_keep_the_name() {
 
 #[test]
 fn i5_an_adopted_copy_and_a_repaired_folder_keep_the_name_and_neither_asks_for_one() {
-    let machine = SimDisk::new();
-    let disk = machine.at("original");
+    let (machine, disk) = machine_with_original();
     live(&disk, of(OWN), 1);
     live(&disk, of(OWN), 2);
     machine.copy_tree("original", "copy");
@@ -205,8 +177,7 @@ fn i5_a_folder_gets_no_name_from_a_program_that_does_not_understand_what_is_in_i
     for has_checkpoint in [false, true] {
         let disk = SimDisk::new();
         let life = Life::open_with(&disk, nameless(), settings()).expect("opens");
-        life.commit(&mut life.rig.worker(), 1, Some(b"value"));
-        life.rig.settle();
+        life.commit_epoch(&mut life.rig.worker(), 1, Some(b"value"));
         if has_checkpoint {
             life.checkpoint().expect("is installed");
         }
@@ -231,10 +202,7 @@ fn i5_a_backup_and_what_is_restored_from_it_keep_the_name() {
         let disk = SimDisk::new();
         let life = Life::open_with(&disk.at("data"), of(OWN), settings).expect("opens");
         let mut worker = life.rig.worker();
-        for key in 0..20 {
-            life.commit(&mut worker, key, Some(&[1; 500]));
-            life.rig.settle();
-        }
+        life.commit_epochs(&mut worker, 0..20, &[1; 500]);
         life.checkpoint().expect("is installed");
         let at = |folder: &str| on(&disk.at(folder));
         for _ in 0..2 {
@@ -251,8 +219,7 @@ fn i5_a_backup_and_what_is_restored_from_it_keep_the_name() {
 
 #[test]
 fn i5_a_folder_that_nobody_has_open_gets_another_name_or_none() {
-    let machine = SimDisk::new();
-    let disk = machine.at("original");
+    let (machine, disk) = machine_with_original();
     live(&disk, of(OWN), 1);
     let rename = |to: Option<&str>| rename_application(&on(&disk), EntryKind::Values, to.map(name));
     let rig = open(&disk, of(OWN)).expect("opens");

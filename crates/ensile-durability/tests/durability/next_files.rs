@@ -1,14 +1,8 @@
 //! The next file of a log: made of zeros before it is needed, taken up by one synced mark, worth nothing before that.
 
-use std::sync::Arc;
-use std::time::Duration;
+use ensile_sim::Fault;
 
-use ensile_base::clock::Clock;
-use ensile_disk::{Disk, Operation};
-use ensile_durability::{Health, LogConfig, LogStats, LoggerStep};
-use ensile_sim::{Fault, SimDisk, Survival};
-
-use crate::rig::{Rig, Worker, config};
+use crate::prelude::*;
 
 /// Commits rows of a kilobyte until this is true, an epoch each; `prepare` lets the logger make what it wants after
 /// each.
@@ -69,8 +63,7 @@ fn a_file_is_begun_by_one_synced_mark_and_the_used_one_is_closed_behind_it() {
 fn a_crash_at_any_call_around_a_file_that_is_made_ahead_loses_nothing() {
     for survival in Survival::ALL {
         for call in 1..60 {
-            let disk = SimDisk::new();
-            let rig = Rig::simulated(&disk, 1);
+            let (disk, rig) = Rig::first_life(1);
             let (mut worker, mut key) = (rig.worker(), 0);
             commit_until(&rig, &mut worker, &mut key, true, || key_of_half(&rig));
             disk.cut_power_at(disk.calls().all + call);
@@ -125,7 +118,7 @@ fn blocks_go_before_a_file_that_is_made_ahead_when_the_disk_is_full() {
 }
 
 #[test]
-fn a_clean_close_leaves_no_file_that_was_made_ahead() {
+fn a_log_that_is_idle_or_closed_leaves_no_file_that_was_made_ahead() {
     let disk = SimDisk::new();
     let (rig, worker, key) = prepared(&disk);
     drop(worker);
@@ -136,6 +129,13 @@ fn a_clean_close_leaves_no_file_that_was_made_ahead() {
     drop(rig);
     disk.kill();
     assert_eq!(Rig::simulated(&disk, 1).rows.len() as u64, key);
+    let (disk, rig) = Rig::first_life(1);
+    for _ in 0..10 {
+        rig.clock.advance(Duration::from_secs(10));
+        rig.settle();
+        rig.log.logger_prepare(0);
+    }
+    assert_eq!(disk.list("log0").expect("lists"), ["FOLDER", "log-1-0"]);
 }
 
 #[test]
@@ -145,26 +145,13 @@ fn a_file_whose_zeros_are_used_up_is_closed_once_a_longer_one_is_ready() {
     let rig = Rig::open(Arc::new(disk.clone()), config, Clock::manual()).expect("opens");
     let mut worker = rig.worker();
     for key in 0..100 {
-        worker.commit(&rig.epochs, key, &[1; 20_000]).expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, &[1; 20_000]);
         rig.log.logger_prepare(0);
     }
     assert_eq!(rig.log.stats().rolls, 1, "by its zeros, not by its bytes or its age");
     assert_eq!(disk.bytes("log0/log-1-1").len(), 8 << 20, "longer, as this log writes fast");
     disk.crash(2);
     assert_eq!(Rig::simulated(&disk, 1).rows.len(), 100);
-}
-
-#[test]
-fn a_log_that_is_idle_makes_no_file_ahead() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    for _ in 0..10 {
-        rig.clock.advance(Duration::from_secs(10));
-        rig.settle();
-        rig.log.logger_prepare(0);
-    }
-    assert_eq!(disk.list("log0").expect("lists"), ["FOLDER", "log-1-0"]);
 }
 
 /// Some file systems say only at a sync that they are full: NFS, quotas of some kinds.
@@ -174,8 +161,7 @@ fn no_space_from_a_sync_of_a_file_that_is_made_ahead_stops_nobody_and_is_tried_l
     for sync in [Operation::Sync, Operation::SyncFolder] {
         for nth in 0..2 {
             let prepare = |failing: Option<u64>| {
-                let disk = SimDisk::new();
-                let rig = Rig::simulated(&disk, 1);
+                let (disk, rig) = Rig::first_life(1);
                 let (mut worker, mut keys) = (rig.worker(), 0);
                 commit_until(&rig, &mut worker, &mut keys, false, || key_of_half(&rig));
                 disk.record(true);
@@ -204,8 +190,7 @@ fn no_space_from_a_sync_of_a_file_that_is_made_ahead_stops_nobody_and_is_tried_l
 
 #[test]
 fn no_space_from_a_sync_of_a_file_that_is_begun_leaves_the_current_one_going_on() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     let (mut worker, mut keys) = (rig.worker(), 0);
     commit_until(&rig, &mut worker, &mut keys, false, || rig.log.stats().bytes > 1000);
     rig.log.request_roll();
@@ -224,8 +209,7 @@ fn no_space_from_a_sync_of_a_file_that_is_begun_leaves_the_current_one_going_on(
 /// Clients of a server may have taken all of them; the log has its file.
 #[test]
 fn a_file_that_cannot_be_begun_for_want_of_descriptors_leaves_the_current_one_going_on() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     let (mut worker, mut keys) = (rig.worker(), 0);
     commit_until(&rig, &mut worker, &mut keys, false, || rig.log.stats().bytes > 1000);
     rig.log.request_roll();
@@ -242,8 +226,7 @@ fn a_file_that_cannot_be_begun_for_want_of_descriptors_leaves_the_current_one_go
 
 #[test]
 fn a_failed_sync_of_a_file_that_is_made_ahead_for_another_reason_than_space_stops_the_log() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     let (mut worker, mut keys) = (rig.worker(), 0);
     commit_until(&rig, &mut worker, &mut keys, false, || key_of_half(&rig));
     disk.fail_sync(1);
@@ -329,9 +312,7 @@ fn a_waiter_that_steps_while_a_new_file_is_made_ready_does_not_stop_the_log() {
     disk.stall(&[Operation::SyncFolder]);
     std::thread::scope(|scope| {
         let logger = scope.spawn(|| rig.log.logger_step(0));
-        while disk.waiting() == 0 {
-            std::thread::yield_now();
-        }
+        await_stall(&disk);
         // The second has no room behind the first, whose block the waiter's step writes. There is no mark of it yet:
         // another commit of that epoch is under way.
         busy.commit.bind(rig.epochs.now());

@@ -1,66 +1,52 @@
 //! One failed write or sync stops the log for good.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Wake, Waker};
 
-use ensile_base::Tid;
-use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, Health, Log, LoggerStep, examination};
-use ensile_sim::SimDisk;
-
-use crate::rig::{Map, Rig, ask, is_durable};
+use crate::prelude::*;
 
 /// How long a test waits for what hangs if it is wrong.
 const HANGS_AFTER: std::time::Duration = std::time::Duration::from_secs(600);
 
-fn poisoned_by(fail: impl Fn(&SimDisk)) {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
-    let kept = worker.commit(&rig.epochs, 1, b"kept").expect("runs");
-    rig.settle();
-    let unknown = worker.commit(&rig.epochs, 2, b"unknown").expect("runs");
-    assert!(is_durable(&rig.log, unknown.epoch()).is_pending());
-    fail(&disk);
-    rig.advance();
-    assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
-    let Poll::Ready(Err(DurabilityError::OutcomeUnknown(reason))) = is_durable(&rig.log, unknown.epoch())
-    else {
-        panic!("the outcome is unknown");
-    };
-    assert!(reason.contains("log0/log-1-0"), "names the file: {reason}");
-    assert!(matches!(rig.log.wait_durable(unknown.epoch()), Err(DurabilityError::OutcomeUnknown(_))));
-    rig.log.wait_durable(kept.epoch()).expect("was durable before");
-    assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::Stopped(_))));
-    assert!(matches!(rig.log.health(), Health::Poisoned(_)));
-    // The disk works again, and the log still does not believe it.
-    for _ in 0..3 {
-        rig.settle();
-        assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
-        assert_eq!(rig.log.durable_epoch(), kept.epoch(), "no later epoch is ever reported durable");
+#[test]
+fn a_failed_sync_or_write_poisons_for_good() {
+    for is_sync in [true, false] {
+        let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
+        let kept = rig.commit_epoch(&mut worker, 1, b"kept");
+        let unknown = worker.commit(&rig.epochs, 2, b"unknown").expect("runs");
+        assert!(is_durable(&rig.log, unknown.epoch()).is_pending());
+        if is_sync {
+            disk.fail_sync(1)
+        } else {
+            disk.fail_write(1)
+        }
+        rig.advance();
+        assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped, "sync: {is_sync}");
+        let Poll::Ready(Err(DurabilityError::OutcomeUnknown(reason))) = is_durable(&rig.log, unknown.epoch())
+        else {
+            panic!("the outcome is unknown, sync: {is_sync}");
+        };
+        assert!(reason.contains("log0/log-1-0"), "names the file: {reason}");
+        assert!(matches!(rig.log.wait_durable(unknown.epoch()), Err(DurabilityError::OutcomeUnknown(_))));
+        rig.log.wait_durable(kept.epoch()).expect("was durable before");
+        assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::Stopped(_))));
+        assert!(matches!(rig.log.health(), Health::Poisoned(_)));
+        // The disk works again, and the log still does not believe it.
+        for _ in 0..3 {
+            rig.settle();
+            assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
+            assert_eq!(rig.log.durable_epoch(), kept.epoch(), "no later epoch is ever reported durable");
+        }
+        assert!(matches!(rig.log.close(), Err(DurabilityError::OutcomeUnknown(_))));
+        disk.crash(9);
+        assert_eq!(Rig::simulated(&disk, 1).rows[&1].0, kept, "sync: {is_sync}");
     }
-    assert!(matches!(rig.log.close(), Err(DurabilityError::OutcomeUnknown(_))));
-    disk.crash(9);
-    let rig = Rig::simulated(&disk, 1);
-    assert_eq!(rig.rows[&1].0, kept);
-}
-
-#[test]
-fn a_failed_sync_poisons_for_good() {
-    poisoned_by(|disk| disk.fail_sync(1));
-}
-
-#[test]
-fn a_failed_write_poisons_for_good() {
-    poisoned_by(|disk| disk.fail_write(1));
 }
 
 #[test]
 fn a_worker_with_room_in_its_buffer_is_refused_too() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     let (mut old, mut young) = (rig.worker(), rig.worker());
     old.commit(&rig.epochs, 1, b"old").expect("runs");
     rig.advance();
@@ -75,9 +61,7 @@ fn a_worker_with_room_in_its_buffer_is_refused_too() {
 
 #[test]
 fn a_blocked_waiter_is_woken_by_the_poison() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let tid = worker.commit(&rig.epochs, 1, b"one").expect("runs");
     disk.fail_all_syncs(true);
     std::thread::scope(|scope| {
@@ -92,9 +76,7 @@ fn a_blocked_waiter_is_woken_by_the_poison() {
 /// A row under key 1 that a failed sync left in the cache: the process ends, the machine does not, so recovery reads
 /// bytes that later syncs would not write.
 fn in_the_cache_only() -> (SimDisk, Tid) {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let tid = worker.commit(&rig.epochs, 1, b"in the cache only").expect("runs");
     disk.fail_sync(1);
     rig.settle();
@@ -136,13 +118,10 @@ fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_shown_as_a_
 
 #[test]
 fn a_failed_sync_just_after_a_roll_does_not_take_the_new_files_first_mark_along() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let mut key = 0;
     while rig.log.stats().rolls == 0 {
-        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, &[1; 1000]);
         key += 1;
     }
     // Recovery writes again what comes behind that mark, and not the mark: the block behind it tells that it is synced.
@@ -166,8 +145,7 @@ fn a_log_that_somebody_elses_panic_closes_is_not_poisoned() {
             let _ = self.0.log.close();
         }
     }
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
+    let (disk, rig) = Rig::first_life(2);
     let tid = rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
     let log = Arc::clone(&rig.log);
     let panicked = std::thread::scope(|scope| {
@@ -193,8 +171,7 @@ fn a_waker_may_close_the_log() {
             self.0.close().expect("closes");
         }
     }
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
+    let (_, rig) = Rig::first_life(2);
     let tid = rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
     let waker = Waker::from(Arc::new(Close(Arc::clone(&rig.log))));
     let (_question, answer) = ask(&rig.log, tid.epoch(), &waker);
@@ -221,9 +198,7 @@ fn a_waker_that_panics_harms_nobody_else() {
             self.0.store(true, Ordering::Relaxed);
         }
     }
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let poll = |key, worker: &mut crate::rig::Worker| {
         let note = Arc::new(Note(AtomicBool::new(false)));
         let tid = worker.commit(&rig.epochs, key, b"row").expect("runs");
@@ -258,12 +233,9 @@ impl Wake for CloseLog {
 
 #[test]
 fn a_waker_may_close_the_log_when_a_new_file_cannot_be_begun() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     for key in 0..3 {
-        worker.commit(&rig.epochs, key, b"one").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, b"one");
     }
     let (log, epoch) = (Arc::clone(&rig.log), rig.epochs.now());
     let (ended, wait) = std::sync::mpsc::channel();

@@ -4,22 +4,11 @@
 mod adopting;
 mod backups;
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use ensile_base::checksum::crc32c;
-use ensile_base::clock::Clock;
 use ensile_base::limits::LOG_BUFFER_BYTES;
-use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
-use ensile_durability::examination::{Loss, examine, repair, visit_log};
-use ensile_durability::{
-    AdoptOptions, Adopted, DurabilityError, LogConfig, NotProven, NotProvenReason, adopt_with,
-};
-use ensile_sim::{SimDisk, Survival};
 
-use crate::rig::{KEY_BYTES, Map, Rig, Worker, config};
+use crate::prelude::*;
 
 /// Rows by key: which value, by which commit.
 type Found = BTreeMap<u64, (Tid, Vec<u8>)>;
@@ -34,6 +23,13 @@ fn try_open(disk: &SimDisk, config: LogConfig) -> Result<Rig, DurabilityError> {
 
 fn open(disk: &SimDisk, config: LogConfig) -> Rig {
     try_open(disk, config).expect("opens")
+}
+
+/// A process-safe life on a new disk.
+fn first_life(loggers: usize) -> (SimDisk, Rig) {
+    let disk = SimDisk::new();
+    let rig = open(&disk, safe(loggers));
+    (disk, rig)
 }
 
 fn found(rig: &Rig) -> Found {
@@ -54,8 +50,7 @@ fn lists(disk: &SimDisk) -> Vec<String> {
 fn durable_and_returned(disk: &SimDisk, loggers: usize) -> (Rig, Worker, Epoch) {
     let rig = open(disk, safe(loggers));
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"durable");
     let durable = rig.log.durable_epoch();
     worker.commit(&rig.epochs, 2, b"returned").expect("runs");
     (rig, worker, durable)
@@ -72,11 +67,9 @@ fn left(loggers: usize) -> SimDisk {
 /// As [`left`], of two threads: a durable row, and one that each has returned since, in a buffer of its own. D, and the
 /// epoch of the last row.
 fn left_by_two() -> (SimDisk, Epoch, Epoch) {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     let mut workers = [rig.worker(), rig.worker()];
-    workers[0].commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut workers[0], 1, b"durable");
     let durable = rig.log.durable_epoch();
     workers[0].commit(&rig.epochs, 2, b"returned").expect("runs");
     let last = workers[1].commit(&rig.epochs, 3, b"returned").expect("runs").epoch();
@@ -91,8 +84,7 @@ fn told(left: Option<&NotProven>) -> NotProven {
 
 /// Adopts a folder, and gives up what that loses.
 fn give_up(disk: &SimDisk) -> Result<Adopted, DurabilityError> {
-    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-    adopt_with(&on, AdoptOptions { without_buffers: true })
+    adopt_with(&handle(disk.mounted()), AdoptOptions { without_buffers: true })
 }
 
 /// An open and an examination both say that this file is damaged; a repair gives up what the buffers held and keeps
@@ -123,9 +115,8 @@ fn flip(disk: &SimDisk, name: &str, at: u64) {
 
 /// All entries that count, in the order of the log.
 fn entries(disk: &SimDisk) -> Vec<Tid> {
-    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
     let mut tids = Vec::new();
-    let examined = visit_log(&on, &Map::default(), &mut |entry| {
+    let examined = visit_log(&handle(disk.mounted()), &Map::default(), &mut |entry| {
         tids.push(entry.tid);
         ControlFlow::Continue(())
     });
@@ -215,8 +206,7 @@ fn has_in_flight(found: &Found, lived: &Lived, when: &str) -> bool {
 
 /// One life of a process that dies, two opens behind it with a power cut between them; false behind the last death.
 fn dies(death: Death, with: &mut [u64; 2]) -> bool {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(2));
+    let (disk, rig) = first_life(2);
     death.plan(&disk);
     let lived = live(&disk, &rig);
     let was_cut = disk.is_without_power();
@@ -266,8 +256,7 @@ fn b1_b2_what_was_returned_survives_a_death_at_every_stored_word() {
 
 #[test]
 fn an_open_that_dies_at_any_call_is_repeated() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(2));
+    let (disk, rig) = first_life(2);
     let lived = live(&disk, &rig);
     disk.kill();
     drop(rig);
@@ -338,8 +327,7 @@ fn b6_a_buffer_with_the_length_and_the_checksum_of_a_logged_block_is_taken() {
     // With its frame an entry's length is a multiple of 8.
     let bytes = LOG_BUFFER_BYTES * 3 / 5 / 8 * 8 + 4;
     let live = |other: &[u8]| {
-        let disk = SimDisk::new();
-        let rig = open(&disk, safe(1));
+        let (disk, rig) = first_life(1);
         let mut workers = [rig.worker(), rig.worker()];
         let first = workers[0].commit(&rig.epochs, 1, &vec![1; bytes]).expect("runs");
         workers[0].commit(&rig.epochs, 2, &vec![2; bytes]).expect("runs");
@@ -369,8 +357,7 @@ fn b6_a_buffer_with_the_length_and_the_checksum_of_a_logged_block_is_taken() {
 fn b4_another_boot_takes_nothing() {
     let disk = SimDisk::new();
     let (_rig, _worker, durable) = durable_and_returned(&disk, 1);
-    let same = disk.fork();
-    same.kill();
+    let same = copy_at_rest(&disk);
     assert_eq!(found(&open(&same, safe(1))).len(), 2);
     // Whole files, as the system may have written them out.
     disk.crash_with(Survival::Everything, 1);
@@ -397,10 +384,8 @@ fn b4_another_mount_in_the_same_boot_takes_nothing() {
         let (_rig, _worker, durable) = durable_and_returned(&disk, 1);
         let old = buffers(&disk);
         disk.lose_devices(survival, 1);
-        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-        let examined = examine(&on, &Map::default()).expect("reads");
+        let examined = examine(&handle(disk.mounted()), &Map::default()).expect("reads");
         assert!(examined.is_whole(), "{survival:?}: {:?}", examined.damage);
-        drop(on);
         let rig = open(&disk, safe(1));
         assert_eq!(found(&rig).into_keys().collect::<Vec<_>>(), [1], "{survival:?}");
         assert_eq!((rig.report.taken_entries, rig.report.durable_epoch), (0, durable));
@@ -418,7 +403,7 @@ fn b4_another_mount_in_the_same_boot_takes_nothing() {
 }
 
 #[test]
-fn b4_a_life_whose_mount_is_not_told_goes_by_its_boot_and_says_so() {
+fn b4_a_mount_that_was_not_told_or_is_not_told_now_is_not_another_one() {
     let disk = SimDisk::new();
     disk.set_no_mount_numbers(true);
     let (rig, _worker, _) = durable_and_returned(&disk, 1);
@@ -426,10 +411,6 @@ fn b4_a_life_whose_mount_is_not_told_goes_by_its_boot_and_says_so() {
     disk.kill();
     assert_eq!(found(&open(&disk, safe(1))).len(), 2);
     assert!(open(&SimDisk::new(), safe(1)).report.unknown_mounts.is_empty());
-}
-
-#[test]
-fn b4_a_mount_that_cannot_be_told_now_is_not_another_one() {
     let disk = left(1);
     let before = disk.files();
     disk.set_no_mount_numbers(true);
@@ -442,8 +423,7 @@ fn b4_a_mount_that_cannot_be_told_now_is_not_another_one() {
 
 #[test]
 fn b4_a_copied_buffer_is_not_believed() {
-    let machine = SimDisk::new();
-    let disk = machine.at("original");
+    let (machine, disk) = machine_with_original();
     let (_rig, _worker, _) = durable_and_returned(&disk, 1);
     machine.copy_tree("original", "copy");
     let copy = machine.at("copy");
@@ -468,22 +448,18 @@ fn b4_a_boot_that_cannot_be_read_is_not_another_one() {
         assert!(error.to_string().contains("boot"), "{error}");
     }
     assert_eq!(disk.files(), before);
-    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-    let examined = examine(&on, &Map::default()).expect("reads");
+    let examined = examine(&handle(disk.mounted()), &Map::default()).expect("reads");
     assert!(examined.damage.is_empty() && examined.refused.iter().any(|why| why.contains("boot")));
-    drop(on);
     disk.set_no_boot(false);
     assert_eq!(found(&open(&disk, config(1))).len(), 2);
 }
 
 #[test]
 fn b4_a_copy_of_a_killed_process_is_examined_as_a_copy() {
-    let machine = SimDisk::new();
-    let disk = machine.at("original");
+    let (machine, disk) = machine_with_original();
     let (_rig, _worker, _) = durable_and_returned(&disk, 1);
     machine.copy_tree("original", "copy");
-    let on: Arc<dyn Disk> = Arc::new(machine.at("copy").mounted());
-    let examined = examine(&on, &Map::default()).expect("reads");
+    let examined = examine(&handle(machine.at("copy").mounted()), &Map::default()).expect("reads");
     assert!(examined.is_whole() && !examined.refused.is_empty(), "{:?}", examined.damage);
     let left = told(examined.not_proven.as_ref());
     assert_eq!((left.reason, left.files), (NotProvenReason::Copied, buffers(&machine.at("copy"))));
@@ -520,8 +496,7 @@ fn a_repair_tells_what_it_gives_up_of_a_killed_process() {
     let (all, list) = (buffers(&disk), lists(&disk).remove(0));
     assert_eq!(all.len(), 2);
     let repaired = |disk: &SimDisk| {
-        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-        repair(&on, &Map::default()).expect("repairs").expect("is damaged").loss
+        repair(&handle(disk.mounted()), &Map::default()).expect("repairs").expect("is damaged").loss
     };
     let without_list = disk.fork();
     without_list.remove(&list).expect("is there");
@@ -549,9 +524,16 @@ fn a_buffer_of_which_a_power_cut_left_zeros_goes() {
 }
 
 #[test]
-fn other_levels_take_and_remove_what_was_left() {
-    let disk = SimDisk::new();
+fn a_clean_close_and_other_levels_leave_no_buffer_and_nothing_to_take() {
+    let (disk, rig) = first_life(2);
+    rig.worker().commit(&rig.epochs, 1, b"closed").expect("runs");
+    assert!(buffers(&disk).len() >= 2);
+    rig.log.close().expect("closes");
+    assert_eq!((buffers(&disk), lists(&disk)), (Vec::new(), Vec::new()));
+    drop(rig);
     let rig = open(&disk, safe(2));
+    assert_eq!((found(&rig).len(), rig.report.taken_entries), (1, 0));
+    let (disk, rig) = first_life(2);
     rig.worker().commit(&rig.epochs, 1, b"returned").expect("runs");
     disk.kill();
     let rig = open(&disk, config(1));
@@ -560,22 +542,8 @@ fn other_levels_take_and_remove_what_was_left() {
 }
 
 #[test]
-fn a_clean_close_leaves_no_buffer_and_nothing_to_take() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(2));
-    rig.worker().commit(&rig.epochs, 1, b"closed").expect("runs");
-    assert!(buffers(&disk).len() >= 2);
-    rig.log.close().expect("closes");
-    assert_eq!((buffers(&disk), lists(&disk)), (Vec::new(), Vec::new()));
-    drop(rig);
-    let rig = open(&disk, safe(2));
-    assert_eq!((found(&rig).len(), rig.report.taken_entries), (1, 0));
-}
-
-#[test]
 fn a_log_that_was_stopped_keeps_what_was_returned() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     let mut worker = rig.worker();
     worker.commit(&rig.epochs, 1, b"before").expect("runs");
     rig.advance();
@@ -594,8 +562,7 @@ fn a_log_that_was_stopped_keeps_what_was_returned() {
 
 #[test]
 fn b5_what_a_failed_sync_has_lost_is_written_again_before_blocks_rest_on_it() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     let mut workers = [rig.worker(), rig.worker()];
     let first = workers[0].commit(&rig.epochs, 1, &[1; 2000]).expect("runs");
     rig.advance();
@@ -633,9 +600,8 @@ fn b5_what_a_failed_sync_has_lost_is_written_again_before_blocks_rest_on_it() {
 }
 
 #[test]
-fn a_full_disk_refuses_a_commit_that_needs_a_buffer_and_nothing_else() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+fn a_full_disk_refuses_a_commit_that_needs_a_buffer_and_an_open_without_space() {
+    let (disk, rig) = first_life(1);
     let mut workers = [rig.worker(), rig.worker()];
     workers[0].commit(&rig.epochs, 1, b"has a buffer").expect("runs");
     disk.set_capacity(Some(disk.used_bytes() + 1000));
@@ -646,12 +612,7 @@ fn a_full_disk_refuses_a_commit_that_needs_a_buffer_and_nothing_else() {
     workers[1].commit(&rig.epochs, 4, b"has space").expect("runs");
     disk.kill();
     assert_eq!(found(&open(&disk, safe(1))).into_keys().collect::<Vec<_>>(), [1, 3, 4]);
-}
-
-#[test]
-fn an_open_without_space_for_what_was_returned_fails_and_loses_nothing() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     rig.worker().commit(&rig.epochs, 1, &[7; 300_000]).expect("runs");
     disk.kill();
     drop(rig);
@@ -681,8 +642,7 @@ fn where_it_cannot_be_had_an_open_says_so_and_changes_nothing() {
 
 #[test]
 fn bytes_that_no_death_leaves_are_damage() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     rig.worker().commit(&rig.epochs, 1, b"returned").expect("runs");
     disk.kill();
     drop(rig);
@@ -695,8 +655,7 @@ fn bytes_that_no_death_leaves_are_damage() {
             matches!(&error, DurabilityError::Damaged { file, .. } if *file == name),
             "byte {at}: {error}"
         );
-        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-        let examined = examine(&on, &Map::default()).expect("reads");
+        let examined = examine(&handle(disk.mounted()), &Map::default()).expect("reads");
         assert!(examined.damage.iter().any(|damage| damage.file == name), "byte {at}");
     }
     // The header, of the buffer and of the list.
@@ -754,14 +713,11 @@ fn b4_a_copy_in_a_buffers_place_is_damage_and_a_file_that_is_numbered_anew_is_no
 
 #[test]
 fn b4_a_log_that_lacks_what_its_buffers_were_written_as_is_damage() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"durable");
     let before = disk.fork();
-    worker.commit(&rig.epochs, 2, b"logged").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 2, b"logged");
     worker.commit(&rig.epochs, 3, b"returned").expect("runs");
     disk.kill();
     assert_eq!(found(&open(&disk.fork(), safe(1))).len(), 3);
@@ -782,13 +738,11 @@ fn b4_a_buffer_that_was_changed_after_its_process_died_is_told() {
     for (seconds, is_told) in [(0, false), (i128::from(u64::MAX), true)] {
         let disk = disk.fork();
         disk.set_changed(&name, seconds * 1_000_000_000);
-        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-        let examined = examine(&on, &Map::default()).expect("reads");
+        let examined = examine(&handle(disk.mounted()), &Map::default()).expect("reads");
         let files = examined.not_proven.iter().flat_map(|left| left.files.clone());
         assert_eq!(files.collect::<Vec<_>>(), if is_told { vec![name.clone()] } else { Vec::new() });
         let says = examined.not_proven.as_ref().map(ToString::to_string).unwrap_or_default();
         assert_eq!(says.starts_with(&format!("{name} was changed after the process had died")), is_told);
-        drop(on);
         let rig = open(&disk, safe(1));
         assert_eq!(rig.report.not_proven, examined.not_proven);
         assert_eq!(found(&rig).len(), 2, "it is taken all the same");
@@ -797,12 +751,10 @@ fn b4_a_buffer_that_was_changed_after_its_process_died_is_told() {
 
 #[test]
 fn an_examination_of_a_damaged_log_of_a_killed_process_says_what_is_damaged() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     let mut worker = rig.worker();
     for key in 1..4 {
-        worker.commit(&rig.epochs, key, b"durable").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, b"durable");
     }
     worker.commit(&rig.epochs, 4, b"returned").expect("runs");
     disk.kill();
@@ -814,8 +766,7 @@ fn an_examination_of_a_damaged_log_of_a_killed_process_says_what_is_damaged() {
     for at in (0..bytes.min(2048)).step_by(7) {
         let disk = disk.fork();
         flip(&disk, &log, at);
-        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-        let examined = examine(&on, &Map::default()).expect("reads");
+        let examined = examine(&handle(disk.mounted()), &Map::default()).expect("reads");
         let opened = try_open(&disk, safe(1));
         assert_eq!(opened.is_err(), !examined.damage.is_empty(), "byte {at}: {:?}", examined.damage);
     }
@@ -823,16 +774,13 @@ fn an_examination_of_a_damaged_log_of_a_killed_process_says_what_is_damaged() {
 
 #[test]
 fn an_examination_says_what_an_open_takes_and_changes_nothing() {
-    let disk = SimDisk::new();
-    let rig = open(&disk, safe(1));
+    let (disk, rig) = first_life(1);
     let epoch = rig.worker().commit(&rig.epochs, 1, b"returned").expect("runs").epoch();
     disk.kill();
     drop(rig);
     let before = disk.fork();
-    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-    let examined = examine(&on, &Map::default()).expect("reads");
+    let examined = examine(&handle(disk.mounted()), &Map::default()).expect("reads");
     assert_eq!((examined.damage.len(), examined.to_take), (0, Some((1, epoch))));
-    drop(on);
     assert_eq!(disk.files(), before.files());
     let rig = open(&disk, safe(1));
     assert_eq!((rig.report.taken_entries, rig.report.durable_epoch), (1, epoch));

@@ -1,16 +1,8 @@
 //! Generations, torn tails, and recovery by several threads: L4, the harmless half of L5, and what has passed (L8).
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Condvar;
 
-use ensile_base::clock::Clock;
-use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
-use ensile_durability::examination::repair;
-use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Recovery, Refused};
-use ensile_sim::SimDisk;
-
-use crate::rig::{Map, OPENING_BYTES, Rig, config};
+use crate::prelude::*;
 
 fn reopen(disk: &SimDisk, loggers: usize) -> Result<Rig, DurabilityError> {
     Rig::open(Arc::new(disk.clone()), config(loggers), Clock::manual())
@@ -18,11 +10,9 @@ fn reopen(disk: &SimDisk, loggers: usize) -> Result<Rig, DurabilityError> {
 
 #[test]
 fn l4_epochs_that_one_recovery_ignored_never_come_back() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
+    let (disk, rig) = Rig::first_life(2);
     let (mut a, mut b) = (rig.worker(), rig.worker());
-    let kept = a.commit(&rig.epochs, 1, b"kept").expect("runs");
-    rig.settle();
+    let kept = rig.commit_epoch(&mut a, 1, b"kept");
     // In log 0 this is whole and synced, with its mark; log 1 never gets so far.
     let void = a.commit(&rig.epochs, 1, b"void").expect("runs");
     b.commit(&rig.epochs, 2, b"void too").expect("runs");
@@ -36,8 +26,7 @@ fn l4_epochs_that_one_recovery_ignored_never_come_back() {
     assert!(rig.first > void.epoch(), "above any epoch seen, ignored ones included");
     let mut worker = rig.worker();
     for round in 0..3 {
-        worker.commit(&rig.epochs, 3, b"new life").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, 3, b"new life");
         assert!(rig.log.durable_epoch() > void.epoch(), "round {round}: D passes the void epochs");
     }
     disk.crash(12);
@@ -55,8 +44,7 @@ fn many_lives_add_up_and_empty_ones_leave_nothing() {
         assert_eq!(rig.rows.len() as u64, life.div_ceil(2));
         assert_eq!(rig.report.generation, life + 1);
         if life % 2 == 0 {
-            rig.worker().commit(&rig.epochs, life, b"x").expect("runs");
-            rig.settle();
+            rig.commit_epoch(&mut rig.worker(), life, b"x");
         }
         disk.crash(life);
     }
@@ -71,11 +59,8 @@ fn many_lives_add_up_and_empty_ones_leave_nothing() {
 
 #[test]
 fn a_torn_tail_is_cut_reported_and_gone_at_the_next_open() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
+    rig.commit_epoch(&mut worker, 1, b"durable");
     let end = rig.log.stats().bytes + OPENING_BYTES;
     let torn = worker.commit(&rig.epochs, 2, &[7; 5000]).expect("runs");
     disk.fail_sync(1);
@@ -98,8 +83,7 @@ fn a_torn_tail_is_cut_reported_and_gone_at_the_next_open() {
 
 #[test]
 fn several_threads_replay_what_one_does() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 2);
+    let (disk, rig) = Rig::first_life(2);
     let mut workers = [rig.worker(), rig.worker(), rig.worker()];
     for round in 0..200u64 {
         for (index, worker) in workers.iter_mut().enumerate() {
@@ -129,10 +113,8 @@ fn several_threads_replay_what_one_does() {
 
 #[test]
 fn a_recovery_that_skipped_a_piece_cannot_be_finished() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
-    rig.settle();
+    let (disk, rig) = Rig::first_life(1);
+    rig.commit_epoch(&mut rig.worker(), 1, b"one");
     disk.crash(14);
     let recovery = Recovery::open(Arc::new(disk.clone()), config(1)).expect("opens");
     assert!(matches!(recovery.finish(&Map::default()), Err(DurabilityError::Config(_))));
@@ -141,9 +123,7 @@ fn a_recovery_that_skipped_a_piece_cannot_be_finished() {
 
 #[test]
 fn an_entry_that_the_state_refuses_names_its_place() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     worker.appender.reserve(3).expect("runs");
     worker.commit.bind(rig.epochs.now());
     let tid = worker.stamp(&rig.epochs);
@@ -159,9 +139,10 @@ fn an_entry_that_the_state_refuses_names_its_place() {
 }
 
 #[test]
-fn one_process_at_a_time() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+fn a_new_database_begins_at_the_first_epoch_and_is_of_one_process_at_a_time() {
+    let rig = Rig::simulated(&SimDisk::new(), 1);
+    assert_eq!((rig.first, rig.report.generation), (Epoch::FIRST, 1));
+    let (disk, rig) = Rig::first_life(1);
     let Err(DurabilityError::InUse { path }) = reopen(&disk, 1).map(|_| ()) else { panic!("locked") };
     assert_eq!(path.as_os_str(), "", "the main folder, which is locked first");
     drop(rig);
@@ -169,18 +150,10 @@ fn one_process_at_a_time() {
 }
 
 #[test]
-fn a_new_database_begins_at_the_first_epoch() {
-    let rig = Rig::simulated(&SimDisk::new(), 1);
-    assert_eq!((rig.first, rig.report.generation), (Epoch::FIRST, 1));
-}
-
-#[test]
 fn a_crash_anywhere_inside_recovery_is_harmless() {
     for seed in 0..300 {
-        let disk = SimDisk::new();
-        let rig = Rig::simulated(&disk, 2);
-        let tid = rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
-        rig.settle();
+        let (disk, rig) = Rig::first_life(2);
+        let tid = rig.commit_epoch(&mut rig.worker(), 1, b"one");
         disk.crash(seed);
         for attempt in 0..3 {
             // Some call of the recovery fails; whatever reached the disk by then is torn by the crash.

@@ -1,18 +1,9 @@
 //! Power fails at each call of a repair: the folder is damaged as before, and repaired again with the same end, or it
 //! is whole at D'. Nothing that was given up comes back, and no epoch of it is used again (L4).
 
-use std::sync::Arc;
-
-use ensile_base::Epoch;
-use ensile_disk::Disk;
-use ensile_durability::Recoverable;
-use ensile_durability::examination::{Examination, Remedy, Repaired, examine, repair};
-use ensile_sim::{SimDisk, Survival};
-
-use crate::checkpoints::store::{Framing, Life, settings};
 use crate::damage::disk_with_entries;
+use crate::prelude::*;
 use crate::repairing::disk_with_checkpoint;
-use crate::rig::{Map, Rig};
 
 /// How a state is made, and what an open of the folder finds: all rows, and the first epoch.
 #[derive(Clone, Copy)]
@@ -41,13 +32,13 @@ const STORE: Kind = Kind {
 
 impl Kind {
     fn examine(self, disk: &SimDisk) -> Examination {
-        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-        examine(&on, &*(self.state)()).expect("it can be read")
+        examine(&handle(disk.mounted()), &*(self.state)()).expect("it can be read")
     }
 
     fn repair(self, disk: &SimDisk) -> Repaired {
-        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-        repair(&on, &*(self.state)()).expect("it can be repaired").expect("something is damaged")
+        repair(&handle(disk.mounted()), &*(self.state)())
+            .expect("it can be repaired")
+            .expect("something is damaged")
     }
 }
 
@@ -97,8 +88,7 @@ fn a_repair_that_gives_up_later_generations_may_be_cut_off_at_every_call() {
     let disk = disk_with_entries(false);
     for key in [7, 8] {
         let rig = Rig::simulated(&disk, 1);
-        rig.worker().commit(&rig.epochs, key, b"later").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut rig.worker(), key, b"later");
         drop(rig);
         disk.crash(2);
     }
@@ -115,9 +105,7 @@ fn a_repair_that_gives_up_a_whole_generation_may_be_cut_off_at_every_call() {
 
 /// A crashed database with at least four files of its first log.
 fn disk_with_four_files() -> SimDisk {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     rig.fill_files(&mut worker, 50);
     drop((worker, rig));
     disk.crash(3);

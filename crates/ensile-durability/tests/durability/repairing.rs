@@ -2,23 +2,14 @@
 //!
 //! That an examination finds what an open finds is checked wherever `damage` opens.
 
-use std::sync::{Arc, Mutex};
-
-use ensile_disk::Disk;
-use ensile_durability::examination::{Examination, Remedy, Repaired, Role, repair};
-use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Framing, Life, Store, settings};
 use crate::damage::{disk_with_entries, examined};
-use crate::rig::{Map, OPENING_BYTES, Rig};
+use crate::prelude::*;
 
 /// What each of three commits takes in each of the two logs of `disk_with_entries`, its mark included.
 const STEP_BYTES: u64 = 80 + 12 + 8 + 300 + 80;
 
 fn repaired(disk: &SimDisk, target: &dyn Recoverable) -> Result<Option<Repaired>, DurabilityError> {
-    let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    repair(&on, target)
+    repair(&handle(disk.clone()), target)
 }
 
 /// The keys that are there, in order.
@@ -60,8 +51,7 @@ fn a_log_that_is_damaged_in_the_middle_is_cut_there_and_opens() {
     let rig = Rig::simulated(&disk, 2);
     assert_eq!(keys(&rig), [0], "one epoch of three is left");
     assert!(rig.first > last, "{} after {last}", rig.first);
-    rig.worker().commit(&rig.epochs, 9, b"new").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), 9, b"new");
     disk.crash(8);
     let rig = Rig::simulated(&disk, 2);
     assert_eq!(keys(&rig), [0, 9]);
@@ -97,8 +87,7 @@ fn n18_a_folder_whose_last_life_had_no_log_is_repaired_as_any() {
 fn damage_in_an_older_generation_gives_up_the_later_ones() {
     let disk = disk_with_entries(false);
     let rig = Rig::simulated(&disk, 1);
-    rig.worker().commit(&rig.epochs, 7, b"later").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), 7, b"later");
     drop(rig);
     disk.crash(2);
     disk.flip("log0/log-1-0", OPENING_BYTES + 2 * STEP_BYTES + 90, 1);
@@ -121,9 +110,7 @@ fn a_log_that_is_gone_takes_its_generation_with_it() {
 
 #[test]
 fn a_file_that_is_missing_in_the_middle_ends_its_log() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     rig.fill_files(&mut worker, 80);
     drop((worker, rig));
     disk.crash(3);
@@ -139,11 +126,21 @@ fn a_file_that_is_missing_in_the_middle_ends_its_log() {
 }
 
 #[test]
-fn what_is_whole_is_left_alone() {
+fn what_is_whole_not_understood_or_open_is_left_alone() {
     let disk = disk_with_entries(false);
     let before: Vec<String> = disk.files();
     assert_eq!(repaired(&disk, &Map::default()).expect("it can be read"), None);
     assert_eq!(disk.files(), before);
+    let disk = disk_with_entries(false);
+    let found =
+        ensile_durability::examination::examine(&handle(disk.clone()), &Newer).expect("it can be read");
+    assert!(found.damage.iter().all(|damage| damage.is_refused) && !found.damage.is_empty(), "{found:?}");
+    assert!(matches!(&found.remedy, Some(Remedy::Copy(why)) if why.contains("newer version")), "{found:?}");
+    let disk = disk_with_entries(false);
+    let _rig = Rig::simulated(&disk, 2);
+    let refused = ensile_durability::examination::examine(&handle(disk.clone()), &Map::default())
+        .expect_err("it is in use");
+    assert!(refused.to_string().contains("use"), "{refused}");
 }
 
 #[test]
@@ -170,28 +167,9 @@ impl Recoverable for Newer {
     }
 }
 
-#[test]
-fn entries_that_are_not_understood_are_no_reason_to_cut() {
-    let disk = disk_with_entries(false);
-    let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    let found = ensile_durability::examination::examine(&on, &Newer).expect("it can be read");
-    assert!(found.damage.iter().all(|damage| damage.is_refused) && !found.damage.is_empty(), "{found:?}");
-    assert!(matches!(&found.remedy, Some(Remedy::Copy(why)) if why.contains("newer version")), "{found:?}");
-}
-
-#[test]
-fn a_database_that_is_open_is_not_examined() {
-    let disk = disk_with_entries(false);
-    let _rig = Rig::simulated(&disk, 2);
-    let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    let refused = ensile_durability::examination::examine(&on, &Map::default()).expect_err("it is in use");
-    assert!(refused.to_string().contains("use"), "{refused}");
-}
-
 /// Two checkpoints with changes between and after them.
 pub(crate) fn disk_with_checkpoint() -> SimDisk {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 2, settings()).expect("opens");
+    let (disk, life) = Life::first(2, settings());
     let mut workers = [life.rig.worker(), life.rig.worker()];
     for round in 0..6_u8 {
         for key in 0..40 {
@@ -208,8 +186,7 @@ pub(crate) fn disk_with_checkpoint() -> SimDisk {
 }
 
 fn examined_store(disk: &SimDisk) -> Examination {
-    let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    ensile_durability::examination::examine(&on, &Store::default()).expect("it can be read")
+    ensile_durability::examination::examine(&handle(disk.clone()), &Store::default()).expect("it can be read")
 }
 
 #[test]
@@ -271,9 +248,7 @@ fn nothing_is_cut_below_a_checkpoint_and_all_above_it_can_be() {
 
 /// One log in several files, the names of those that are closed, and all keys.
 fn disk_with_closed_files() -> (SimDisk, Vec<String>, Vec<u64>) {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     rig.fill_files(&mut worker, 80);
     drop((worker, rig));
     disk.crash(3);
@@ -310,8 +285,7 @@ fn bytes_behind_closed_files_are_cut_and_nothing_is_given_up() {
 fn bytes_behind_a_closed_file_of_an_older_generation_give_up_no_later_one() {
     let (disk, closed, all) = disk_with_closed_files();
     let rig = Rig::simulated(&disk, 1);
-    rig.worker().commit(&rig.epochs, 1_000, b"later").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut rig.worker(), 1_000, b"later");
     drop(rig);
     disk.crash(4);
     lengthen(&disk, &closed[1], &[7; 100]);
@@ -368,8 +342,7 @@ fn a_repair_that_leaves_damage_does_not_say_that_it_repaired() {
     let later = rig.first;
     let mut worker = rig.worker();
     for key in 7..10 {
-        worker.commit(&rig.epochs, key, &[1; 300]).expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, key, &[1; 300]);
     }
     drop((worker, rig));
     disk.crash(2);
@@ -397,14 +370,10 @@ fn a_manifest_of_another_database_is_no_reason_to_cut_the_logs() {
 
 #[test]
 fn a_manifest_from_before_a_checkpoint_is_no_reason_to_cut() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let (disk, life) = Life::first(1, settings());
     let before = disk.bytes("MANIFEST");
     let mut worker = life.rig.worker();
-    for key in 0..40 {
-        life.commit(&mut worker, key, Some(&[1; 500]));
-        life.rig.settle();
-    }
+    life.commit_epochs(&mut worker, 0..40, &[1; 500]);
     life.checkpoint().expect("it is installed");
     drop((worker, life));
     disk.crash(5);
@@ -438,10 +407,8 @@ fn i1_a_lost_or_damaged_mark_is_written_anew_where_the_folder_proves_whose_it_is
     let damaged: fn(&SimDisk, &str) = |disk, mark| disk.flip(mark, 20, 1);
     for (folder, harm) in [("log0", lost), ("log0", damaged), ("checkpoint0", lost), ("checkpoint0", damaged)]
     {
-        let disk = SimDisk::new();
-        let life = Life::open(&disk, 1, settings()).expect("opens");
-        let tid = life.commit(&mut life.rig.worker(), 1, Some(b"one"));
-        life.rig.settle();
+        let (disk, life) = Life::first(1, settings());
+        let tid = life.commit_epoch(&mut life.rig.worker(), 1, Some(b"one"));
         assert!(life.rig.log.durable_epoch() >= tid.epoch());
         life.rig.log.close().expect("closes");
         drop(life);

@@ -1,15 +1,11 @@
 //! Which parts of the log come first: the newest, as long as little waits for older ones; then the oldest (L8).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Condvar;
 
-use ensile_base::clock::Clock;
 use ensile_base::limits::REPLAY_WAITING_BYTES_MAX;
-use ensile_base::{Epoch, Tid};
-use ensile_durability::{Entry, EntryKind, Recoverable, Recovery, Refused};
-use ensile_sim::SimDisk;
 
-use crate::rig::{KEY_BYTES, Rig, config};
+use crate::prelude::*;
 
 /// A piece of the log as it was replayed.
 #[derive(Debug, Default)]

@@ -1,20 +1,13 @@
 //! L6: an epoch that was ever shown, in memory too, is below the first epoch of every later life.
 
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use ensile_base::Epoch;
-use ensile_base::clock::Clock;
 use ensile_base::limits::{EPOCHS_KEPT, EPOCHS_RESERVED_MIN};
-use ensile_disk::Operation;
-use ensile_durability::examination::Remedy;
-use ensile_durability::{DurabilityError, Health, LogConfig};
 use ensile_epoch::Advance;
-use ensile_sim::{Fault, SimDisk, Survival};
+use ensile_sim::Fault;
 
 use crate::damage::examined;
-use crate::rig::{Rig, config};
+use crate::prelude::*;
 
 /// Reserves as little as there is: so an end can be reached.
 fn slow(loggers: usize) -> LogConfig {
@@ -23,6 +16,12 @@ fn slow(loggers: usize) -> LogConfig {
 
 fn open(disk: &SimDisk) -> Rig {
     Rig::open(Arc::new(disk.mounted()), slow(2), Clock::manual()).expect("opens")
+}
+
+fn first_life() -> (SimDisk, Rig) {
+    let disk = SimDisk::new();
+    let rig = open(&disk);
+    (disk, rig)
 }
 
 /// Epochs pass, as fast as they may, and nobody reserves more.
@@ -50,8 +49,7 @@ fn l6_epochs_that_only_memory_showed_never_come_twice() {
             assert!(rig.log.durable_epoch() >= durable, "D went back, from {durable}");
             assert_eq!(rig.report.first_epoch, rig.first);
             let mut worker = rig.worker();
-            worker.commit(&rig.epochs, life, b"kept").expect("runs");
-            rig.settle();
+            rig.commit_epoch(&mut worker, life, b"kept");
             // D goes on without a write (L3), and a commit is shown that is not durable.
             pass(&rig, 1000);
             rig.step_all();
@@ -98,8 +96,7 @@ fn l6_a_clean_close_gives_back_what_was_not_used_and_no_more() {
 
 #[test]
 fn l6_epochs_are_reserved_anew_before_half_of_them_is_used() {
-    let disk = SimDisk::new();
-    let rig = open(&disk);
+    let (disk, rig) = first_life();
     let manifest = || disk.bytes("MANIFEST");
     let before = manifest();
     rig.log.reserved_epochs_step();
@@ -118,10 +115,8 @@ fn l6_epochs_are_reserved_anew_before_half_of_them_is_used() {
 
 #[test]
 fn l6_power_fails_at_every_call_of_a_renewal() {
-    let disk = SimDisk::new();
-    let rig = open(&disk);
-    rig.worker().commit(&rig.epochs, 1, b"row").expect("runs");
-    rig.settle();
+    let (disk, rig) = first_life();
+    rig.commit_epoch(&mut rig.worker(), 1, b"row");
     pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
     disk.keep_moments();
     rig.log.reserved_epochs_step();
@@ -142,11 +137,9 @@ fn l6_power_fails_at_every_call_of_a_renewal() {
 
 #[test]
 fn l6_when_no_epochs_can_be_reserved_commits_are_refused_and_nobody_hangs() {
-    let disk = SimDisk::new();
-    let rig = open(&disk);
+    let (disk, rig) = first_life();
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"row");
     disk.set_capacity(Some(disk.used_bytes()));
     pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
     rig.log.reserved_epochs_step();
@@ -169,8 +162,7 @@ fn l6_when_no_epochs_can_be_reserved_commits_are_refused_and_nobody_hangs() {
     rig.clock.advance(Duration::from_secs(2));
     rig.log.reserved_epochs_step();
     assert_eq!(rig.log.health(), Health::Running);
-    let tid = worker.commit(&rig.epochs, 2, b"row").expect("runs");
-    rig.settle();
+    let tid = rig.commit_epoch(&mut worker, 2, b"row");
     assert!(rig.log.durable_epoch() >= tid.epoch());
     drop(worker);
     rig.log.close().expect("closes");
@@ -179,8 +171,7 @@ fn l6_when_no_epochs_can_be_reserved_commits_are_refused_and_nobody_hangs() {
 
 #[test]
 fn l6_a_close_at_the_end_of_what_is_reserved_makes_everything_durable() {
-    let disk = SimDisk::new();
-    let rig = open(&disk);
+    let (disk, rig) = first_life();
     let mut worker = rig.worker();
     while rig.epochs.now().number() < rig.first.number() + EPOCHS_RESERVED_MIN {
         assert!(rig.advance());
@@ -278,11 +269,9 @@ fn is_told(disk: &SimDisk) {
 #[test]
 fn l6_an_older_manifest_that_is_put_back_is_told_where_anything_shows_an_epoch_that_it_does_not_reserve() {
     for closes in [true, false] {
-        let disk = SimDisk::new();
-        let rig = open(&disk);
+        let (disk, rig) = first_life();
         let mut worker = rig.worker();
-        worker.commit(&rig.epochs, 1, b"row").expect("runs");
-        rig.settle();
+        rig.commit_epoch(&mut worker, 1, b"row");
         let older = disk.bytes("MANIFEST");
         for _ in 0..2 {
             pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
@@ -292,8 +281,7 @@ fn l6_an_older_manifest_that_is_put_back_is_told_where_anything_shows_an_epoch_t
             // Nothing but the hint shows the epochs that passed.
             rig.log.close().expect("closes");
         } else {
-            worker.commit(&rig.epochs, 2, b"row").expect("runs");
-            rig.settle();
+            rig.commit_epoch(&mut worker, 2, b"row");
         }
         let shown = rig.epochs.now();
         drop((worker, rig));
@@ -312,17 +300,14 @@ fn l6_an_older_manifest_that_is_put_back_is_told_where_anything_shows_an_epoch_t
 
 #[test]
 fn l6_a_renewal_that_waited_while_the_log_ended_moves_no_limit() {
-    let disk = SimDisk::new();
-    let rig = open(&disk);
+    let (disk, rig) = first_life();
     pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
     disk.stall(&[Operation::Rename]);
     std::thread::scope(|scope| {
         // The first has the manifest and waits for the disk; the second has looked whether the log has ended, and waits
         // for the first.
         scope.spawn(|| rig.log.reserved_epochs_step());
-        while disk.waiting() == 0 {
-            std::thread::yield_now();
-        }
+        await_stall(&disk);
         pass(&rig, EPOCHS_RESERVED_MIN / 4);
         scope.spawn(|| rig.log.reserved_epochs_step());
         std::thread::sleep(Duration::from_millis(100));
@@ -346,9 +331,7 @@ fn l6_a_close_beside_a_renewal_takes_back_no_reserved_epoch() {
         // The renewal has the manifest and waits for the disk; the close has worked out what it needs, and waits for
         // it.
         scope.spawn(|| rig.log.reserved_epochs_step());
-        while disk.waiting() == 0 {
-            std::thread::yield_now();
-        }
+        await_stall(&disk);
         let close = scope.spawn(|| rig.log.close());
         std::thread::sleep(Duration::from_millis(200));
         disk.release();

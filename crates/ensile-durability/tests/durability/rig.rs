@@ -4,19 +4,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use ensile_base::clock::Clock;
 use ensile_base::limits::STATUS_BITS;
-use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
-use ensile_durability::{
-    Appender, CheckpointStart, DurabilityError, Durable, Entry, Log, LogConfig, OpenStore, Recoverable,
-    Recovered, RecoveryReport, Refused, recover,
-};
 use ensile_epoch::{Advance, CommitHandle, EpochConfig, Epochs};
+
+use crate::prelude::*;
 
 /// Bytes of the block that opens a file, and of a mark.
 pub(crate) const OPENING_BYTES: u64 = 128;
@@ -108,8 +101,28 @@ impl Rig {
     }
 
     /// On a simulated disk, with a clock moved by hand.
-    pub(crate) fn simulated(disk: &ensile_sim::SimDisk, loggers: usize) -> Self {
+    pub(crate) fn simulated(disk: &SimDisk, loggers: usize) -> Self {
         Self::open(Arc::new(disk.clone()), config(loggers), Clock::manual()).expect("recovers")
+    }
+
+    /// The first life on a new disk.
+    pub(crate) fn first_life(loggers: usize) -> (SimDisk, Self) {
+        let disk = SimDisk::new();
+        let rig = Self::simulated(&disk, loggers);
+        (disk, rig)
+    }
+
+    pub(crate) fn first_life_with_worker(loggers: usize) -> (SimDisk, Self, Worker) {
+        let (disk, rig) = Self::first_life(loggers);
+        let worker = rig.worker();
+        (disk, rig, worker)
+    }
+
+    /// Commits a row, closes its epoch and lets every logger do what it can.
+    pub(crate) fn commit_epoch(&self, worker: &mut Worker, key: u64, value: &[u8]) -> Tid {
+        let tid = worker.commit(&self.epochs, key, value).expect("runs");
+        self.settle();
+        tid
     }
 
     pub(crate) fn worker(&self) -> Worker {
@@ -223,6 +236,44 @@ impl Worker {
         self.commit.unbind();
         Ok(tid)
     }
+}
+
+/// A way to this disk, as the durability takes it.
+pub(crate) fn handle(disk: impl Disk + 'static) -> Arc<dyn Disk> {
+    Arc::new(disk)
+}
+
+/// A process's way to this disk.
+pub(crate) fn on(disk: &SimDisk) -> Arc<dyn Disk> {
+    handle(disk.mounted())
+}
+
+/// A copy of the disk on which no process runs.
+pub(crate) fn copy_at_rest(disk: &SimDisk) -> SimDisk {
+    let copy = disk.fork();
+    copy.kill();
+    copy
+}
+
+/// Waits until a call stands still at a stalled disk.
+pub(crate) fn await_stall(disk: &SimDisk) {
+    while disk.waiting() == 0 {
+        std::thread::yield_now();
+    }
+}
+
+/// The disk of this moment behind a power cut.
+pub(crate) fn crashed(moment: &Moment, survival: Survival) -> SimDisk {
+    let copy = moment.disk.fork();
+    copy.crash_with(survival, moment.number);
+    copy
+}
+
+/// A machine, and its folder `original`.
+pub(crate) fn machine_with_original() -> (SimDisk, SimDisk) {
+    let machine = SimDisk::new();
+    let original = machine.at("original");
+    (machine, original)
 }
 
 /// True if the tests of damages try all of them, and no sample.

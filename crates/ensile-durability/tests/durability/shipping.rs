@@ -11,24 +11,13 @@ mod resumed;
 mod rig;
 mod stores;
 
-use std::sync::Arc;
-use std::time::Duration;
+use rig::{Machine, SHARED, assert_taken_over, objects, shipping, taken_over};
 
-use ensile_base::Epoch;
-use ensile_disk::Disk;
-use ensile_durability::{
-    DurabilityError, EntryKind, EntryType, LogConfig, Naming, ShipStep, StatedType, StatedTypes, TypeRole,
-    WhenFenced, application_name, rename_application,
-};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Life, cycling, pictures, settings};
-use rig::{Machine, SHARED, objects, shipping, taken_over};
+use crate::prelude::*;
 
 #[test]
 fn what_is_shipped_is_a_state_that_another_machine_opens() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 2, settings());
+    let (disk, mut machine) = Machine::first(2, settings());
     machine.write(0..40);
     let expected = machine.ship_all();
     let shipped = machine.shipper.stats();
@@ -49,8 +38,7 @@ fn i5_what_is_shipped_and_taken_over_keeps_the_name_of_its_application() {
     };
     let life =
         |disk: &SimDisk, folder: &str, name: &str| Life::open_with(&disk.at(folder), named(name), settings());
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 2, settings());
+    let (disk, mut machine) = Machine::first(2, settings());
     machine.write(0..10);
     machine.ship_all();
     let text = rig::newest_manifest(&disk);
@@ -106,11 +94,10 @@ fn i6_what_is_shipped_and_taken_over_keeps_the_types_of_its_entries() {
 fn i5_a_name_that_is_not_shipped_yet_is_said_by_the_naming_and_by_the_take_over() {
     let name = |text: &str| application_name(text).expect("a name");
     let rename = |disk: &SimDisk, to: Option<&str>| {
-        let folder: Arc<dyn Disk> = Arc::new(disk.at("a").mounted());
-        rename_application(&folder, EntryKind::Values, to.map(name)).expect("is named")
+        rename_application(&handle(disk.at("a").mounted()), EntryKind::Values, to.map(name))
+            .expect("is named")
     };
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 2, settings());
+    let (disk, mut machine) = Machine::first(2, settings());
     machine.write(0..10);
     machine.ship_all();
     machine.life.rig.log.close().expect("closes");
@@ -145,8 +132,7 @@ fn i5_a_name_that_is_not_shipped_yet_is_said_by_the_naming_and_by_the_take_over(
 
 #[test]
 fn a_checkpoint_is_shipped_and_the_log_before_it_goes() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 2, settings());
+    let (disk, mut machine) = Machine::first(2, settings());
     machine.write(0..30);
     machine.ship_all();
     let before = objects(&disk).len();
@@ -169,15 +155,12 @@ fn a_checkpoint_is_shipped_and_the_log_before_it_goes() {
     let named = left.iter().filter(|object| text.contains(&format!(" {object} "))).count();
     assert_eq!(named + 1, left.len(), "one manifest, and what it names: {left:?}");
     assert!(left.len() < 3 * before, "{left:?}");
-    machine.end(&disk);
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    machine.end_taken_over(&disk, &state);
 }
 
 #[test]
 fn ranges_are_shipped_turn_by_turn() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, cycling());
+    let (disk, mut machine) = Machine::first(1, cycling());
     for round in 0..6 {
         machine.write(round..round + 20);
         machine.life.turn();
@@ -192,8 +175,7 @@ fn ranges_are_shipped_turn_by_turn() {
 
 #[test]
 fn an_interrupted_shipping_goes_on_and_copies_nothing_twice() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 2, settings());
+    let (disk, mut machine) = Machine::first(2, settings());
     machine.write(0..60);
     machine.life.checkpoint().expect("is installed");
     machine.write(0..20);
@@ -233,16 +215,14 @@ fn an_interrupted_shipping_goes_on_and_copies_nothing_twice() {
 
 #[test]
 fn h5_log_files_wait_for_their_shipping_up_to_the_limit() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.ship_all();
     // The store cannot be reached.
     machine.store.set_unreachable(true);
     machine.write(0..30);
     let count = |machine: &Machine| machine.life.rig.log.stats().files;
     let before = count(&machine);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     assert!(count(&machine) >= before, "{} files of {before}", count(&machine));
     assert_eq!(machine.shipper.step(), ShipStep::Worked, "a file is opened here");
     assert_eq!(machine.shipper.step(), ShipStep::Paced(Duration::from_secs(1)));
@@ -259,31 +239,26 @@ fn h5_log_files_wait_for_their_shipping_up_to_the_limit() {
     // It stays away for too long: the files go, and it is told.
     machine.store.set_unreachable(true);
     machine.write(0..30);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     machine.life.rig.clock.advance(Duration::from_secs(601));
     machine.settle_steps();
     assert!(count(&machine) < before / 2, "{} files of {before}", count(&machine));
     assert_eq!(machine.shipper.stats().overruns, 1);
     // What is in the store meanwhile is the state of before, and then the next checkpoint brings the newest.
-    let copy = disk.fork();
-    copy.kill();
-    taken_over(&copy, "b").expect("takes over");
-    assert_eq!(Machine::open(&copy, "b", 1, settings()).found(), state);
+    let copy = copy_at_rest(&disk);
+    assert_taken_over(&copy, "b", &state);
     machine.store.set_unreachable(false);
     machine.life.rig.clock.advance(Duration::from_secs(2));
     // Its e_h stands in a file that has gone: the next one that is closed has a mark of it.
     machine.write(0..1);
     let state = machine.ship_all();
     machine.end(&disk);
-    taken_over(&disk, "c").expect("takes over");
-    assert_eq!(Machine::open(&disk, "c", 1, settings()).found(), state);
+    assert_taken_over(&disk, "c", &state);
 }
 
 #[test]
 fn a_rate_is_kept() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (_, mut machine) = Machine::first(1, settings());
     drop(machine.ship_all());
     let config =
         ensile_durability::ShippingConfig { bytes_per_second: Some(10_000), ..shipping(&machine.store) };
@@ -310,8 +285,7 @@ fn a_rate_is_kept() {
 
 #[test]
 fn what_cannot_be_shipped_is_refused_or_told() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, pictures());
+    let (_, mut machine) = Machine::first(1, pictures());
     machine.write(0..10);
     machine.life.checkpoint().expect("is installed");
     machine.close_files();

@@ -1,12 +1,7 @@
 //! Seeded lives over a disk that loses, tears and lies: whatever the schedule, what was reported durable is there,
 //! nothing above the recovered D is, and what one recovery discarded never comes back (L1 to L5).
 
-use ensile_base::random::Random;
-use ensile_base::{Epoch, Tid};
-use ensile_durability::Health;
-use ensile_sim::SimDisk;
-
-use crate::rig::{KEY_BYTES, Rig, Rows, Worker, is_durable, put};
+use crate::prelude::*;
 
 /// Databases, and lives of each.
 const DATABASES: u64 = 300;

@@ -3,29 +3,13 @@
 //! Comparisons are tested beside `files::manifest::types`, collections with types in `ensile-objects`. Shipped types
 //! are in `shipping`.
 
-use std::sync::Arc;
-
-use ensile_disk::Disk;
-use ensile_durability::examination::{examine, repair};
-use ensile_durability::{
-    CopyOptions, CopyRun, CopyStep, DurabilityError, EntryType, LogConfig, StatedType, StatedTypes, TypeRole,
-    adopt,
-};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Framing, Life, pictures, settings};
-use crate::copies::{CopySteps as _, backup, restore};
-use crate::rig::{Map, config};
+use crate::prelude::*;
 
 /// Types of a program whose objects are of this version and name.
 fn of(version: u16, name: &str) -> LogConfig {
     let entry_type = EntryType::new(TypeRole::Object, version, name, Some(version.into()));
     let types = StatedTypes::new([StatedType { entry_type, former_names: Vec::new() }]);
     LogConfig { types, segment_bytes: 4096, ..config(1) }
-}
-
-fn on(disk: &SimDisk) -> Arc<dyn Disk> {
-    Arc::new(disk.mounted())
 }
 
 /// Versions and names that the manifest has; none without a manifest.
@@ -114,8 +98,7 @@ fn i6_a_kill_of_the_first_open_leaves_a_folder_for_any_types_or_for_these() {
 
 #[test]
 fn i6_an_adopted_copy_and_a_repaired_folder_keep_the_types() {
-    let machine = SimDisk::new();
-    let disk = machine.at("original");
+    let (machine, disk) = machine_with_original();
     for _ in 0..2 {
         live(&disk, of(1, "Count"), false).expect("lives");
     }
@@ -145,10 +128,7 @@ fn i6_a_backup_and_what_is_restored_from_it_keep_the_types() {
         let disk = SimDisk::new();
         let life = Life::open_with(&disk.at("data"), of(1, "Count"), settings).expect("opens");
         let mut worker = life.rig.worker();
-        for key in 0..20 {
-            life.commit(&mut worker, key, Some(&[1; 500]));
-            life.rig.settle();
-        }
+        life.commit_epochs(&mut worker, 0..20, &[1; 500]);
         life.checkpoint().expect("is installed");
         let at = |folder: &str| on(&disk.at(folder));
         run(backup(&at("data"), &at("backup"), CopyOptions::default()).expect("begins"));

@@ -3,19 +3,12 @@
 
 use std::pin::Pin;
 use std::task::{Context, Waker};
-use std::time::Duration;
 
-use ensile_base::Tid;
-use ensile_durability::{DurabilityError, Health, LoggerStep};
-use ensile_sim::{SimDisk, Survival};
-
-use crate::rig::Rig;
+use crate::prelude::*;
 
 #[test]
-fn a_lone_blocking_waiter_makes_its_commit_durable_itself() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+fn a_lone_blocking_waiter_steps_all_logs_itself_and_makes_its_commit_durable() {
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     for key in 0..5 {
         rig.clock.advance(Duration::from_millis(1));
         let tid = worker.commit(&rig.epochs, key, b"one").expect("runs");
@@ -26,13 +19,8 @@ fn a_lone_blocking_waiter_makes_its_commit_durable_itself() {
         after.crash_with(Survival::Nothing, 0);
         assert_eq!(Rig::simulated(&after, 1).rows[&key], (tid, b"one".to_vec()), "L3: its mark is synced");
     }
-}
-
-#[test]
-fn a_lone_waiter_of_several_logs_steps_all_of_them() {
     for last in 0..3 {
-        let disk = SimDisk::new();
-        let rig = Rig::simulated(&disk, 3);
+        let (disk, rig) = Rig::first_life(3);
         let mut workers = [rig.worker(), rig.worker(), rig.worker()];
         rig.clock.advance(Duration::from_millis(1));
         let tid = workers[last].commit(&rig.epochs, 1, b"one").expect("runs");
@@ -44,8 +32,7 @@ fn a_lone_waiter_of_several_logs_steps_all_of_them() {
 
 #[test]
 fn a_polled_future_never_syncs() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     rig.clock.advance(Duration::from_millis(1));
     let tid = rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
     let before = disk.calls();
@@ -58,9 +45,7 @@ fn a_polled_future_never_syncs() {
 
 #[test]
 fn a_waiter_that_is_not_alone_leaves_the_step_to_the_logger() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (_, rig, mut worker) = Rig::first_life_with_worker(1);
     let first = worker.commit(&rig.epochs, 1, b"one").expect("runs");
     rig.advance();
     let second = worker.commit(&rig.epochs, 2, b"two").expect("runs");
@@ -84,8 +69,7 @@ fn a_waiter_that_is_not_alone_leaves_the_step_to_the_logger() {
 
 #[test]
 fn a_lone_waiter_whose_sync_fails_is_told_and_the_log_is_poisoned() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     rig.clock.advance(Duration::from_millis(1));
     let tid = rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
     disk.fail_sync(1);
@@ -97,8 +81,7 @@ fn a_lone_waiter_whose_sync_fails_is_told_and_the_log_is_poisoned() {
 
 #[test]
 fn a_lone_waiter_leaves_a_full_disk_to_the_logger_and_waits() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
+    let (disk, rig) = Rig::first_life(1);
     rig.clock.advance(Duration::from_millis(1));
     let tid = rig.worker().commit(&rig.epochs, 1, &[1; 40_000]).expect("runs");
     disk.set_capacity(Some(disk.used_bytes()));
@@ -119,11 +102,8 @@ fn a_lone_waiter_leaves_a_full_disk_to_the_logger_and_waits() {
 
 #[test]
 fn a_panic_inside_the_step_of_a_lone_waiter_is_an_error_for_it_and_stops_the_log() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
-    let tid = worker.commit(&rig.epochs, 1, b"one").expect("runs");
-    rig.settle();
+    let (_, rig, mut worker) = Rig::first_life_with_worker(1);
+    let tid = rig.commit_epoch(&mut worker, 1, b"one");
     rig.settle();
     // An entry of an epoch that is durable already: no commit makes one, and a step refuses it by an assertion (L1).
     worker.appender.reserve(8).expect("has room");

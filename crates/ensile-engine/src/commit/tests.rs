@@ -2,22 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
-use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_durability::{PageContents, Pages, PictureAttempt, TakenPage, WantedPages};
 use ensile_sim::SimDisk;
 
-use super::{Bound, Commit, Committed, serialization_point};
+use super::*;
 use crate::pictures::page_bounds::PageBounds;
 use crate::pictures::page_map::{PageMap, PictureOfMaps};
 use crate::pictures::pending_removes::PageMarks;
 use crate::record::tree::RecordLookup;
-use crate::session::{self, Session};
+use crate::session::Session;
 use crate::sets::context::Context;
-use crate::worker::Worker;
-use crate::{Database, Error, Readable, Result, Table, Transaction};
+use crate::{Database, Error, Readable, Result, Table, Transaction, session};
 
 /// Runs some steps of the transaction's commit.
 pub(super) fn with_commit<R>(tx: &mut Transaction<'_>, run: impl FnOnce(&mut Commit<'_, '_>) -> R) -> R {

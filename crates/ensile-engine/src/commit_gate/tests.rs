@@ -4,17 +4,13 @@
 
 use std::ops::ControlFlow;
 use std::sync::{Barrier, mpsc};
-use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::clock::Clock;
 use ensile_base::limits::TURN_MILLIS_MAX;
-use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
-use ensile_disk::Process;
-use ensile_epoch::{EpochConfig, Epochs};
+use ensile_base::sync::{Arc, AtomicBool};
+use ensile_epoch::EpochConfig;
 
-use super::{Gate, TurnedAway};
-use crate::error::{Error, Result};
+use super::*;
 use crate::{Database, Readable, Table};
 
 /// A gate that panics at its drop if a turn was not given back, or somebody waits for one.
@@ -71,7 +67,7 @@ impl Scene {
 }
 
 #[test]
-fn the_holder_of_a_turn_passes_and_others_do_not_until_it_ends() {
+fn the_holder_of_a_turn_passes_and_a_turn_within_it_is_that_one() {
     let scene = Scene::new();
     assert_eq!(scene.gate.look(), Ok(()));
     let turn = scene.take_turn();
@@ -79,10 +75,6 @@ fn the_holder_of_a_turn_passes_and_others_do_not_until_it_ends() {
     assert!(scene.gate.has_turn() && !turn.is_over());
     drop(turn);
     assert_eq!((scene.looks_elsewhere(), scene.gate.has_turn()), (Ok(()), false));
-}
-
-#[test]
-fn a_turn_within_a_turn_of_the_same_thread_is_that_one() {
     let scene = Scene::new();
     let turn = scene.take_turn();
     let inner = scene.gate.take_turn(&scene.epochs, &scene.clock, Duration::from_secs(10), None);
@@ -214,14 +206,9 @@ fn beside_a_turn(work: impl Fn(&Database, &Table<u64, u64>) -> Result<()> + Sync
 }
 
 #[test]
-fn an_insert_into_what_the_holder_has_read_makes_way_before_it_changes_a_leaf() -> Result<()> {
+fn an_insert_or_update_of_what_the_holder_has_read_makes_way() -> Result<()> {
     let runs = beside_a_turn(|db, table| db.run(|tx| tx.insert(table, &1, &1)))?;
     assert_eq!(runs, 2, "no leaf changes beside its turn");
-    Ok(())
-}
-
-#[test]
-fn an_update_of_what_the_holder_has_read_makes_way_under_its_locks() -> Result<()> {
     let runs = beside_a_turn(|db, table| {
         db.run(|tx| tx.update(table, &6, |row| *row += 1).map(drop))?;
         db.run(|tx| tx.insert(table, &1, &1))

@@ -2,18 +2,14 @@
 
 use std::time::Duration;
 
-use ensile_base::Epoch;
-use ensile_base::sync::{AtomicBool, Ordering, sleep};
+use ensile_base::sync::{AtomicBool, sleep};
 use ensile_disk::Process;
-use ensile_epoch::{Advance, EpochConfig, Epochs, Pinned};
+use ensile_epoch::{Advance, EpochConfig};
 use ensile_index::NodeChanges;
 use ensile_memory::{Memory, MemoryConfig, SizeClass};
 
-use super::{EpochLimits, Garbage, Horizon, RetiredNodes, TakenOut, Unhook, take_out};
-use crate::commit_gate::Gate;
-use crate::record::blocks::Blocks;
-use crate::record::tree::{RecordLookup, RecordPlacing, RecordRun, RecordTree};
-use crate::tables::Directory;
+use super::*;
+use crate::record::tree::{RecordLookup, RecordPlacing, RecordRun};
 
 const KEY: &[u8] = b"key";
 

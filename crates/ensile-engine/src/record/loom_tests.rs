@@ -8,7 +8,6 @@
 //! Neighbours: `commit` has the fences; the loom tests of `ensile-epoch` have E2 to E4 and S1.
 
 use std::ptr::NonNull;
-// Counters over all runs of a model: loom must not explore accesses to them.
 use std::sync::Arc as StdArc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -24,10 +23,12 @@ use super::layout::ADDRESS_BITS;
 use super::ownership::VersionRoom;
 use super::pin_scope::Boundary;
 use super::tid_word::Word;
-use super::{HEADER_BYTES, Record, Scratch, Seen};
+use super::*;
 use crate::commit::{serialization_point, validate_reads_once};
 use crate::garbage::UnhookedEpoch;
 use crate::sets::{Read, Sets};
+
+// Counters over all runs of a model: loom must not explore accesses to them.
 
 /// First epoch of a model.
 const FIRST: u64 = 10;

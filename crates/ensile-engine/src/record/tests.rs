@@ -10,7 +10,7 @@ use super::blocks::Blocks;
 use super::pin_scope::Boundary;
 use super::testing::CheckedBlocks;
 use super::tid_word::Word;
-use super::{CopyTarget, HEADER_BYTES, Record, RowSpace, Scratch, Seen};
+use super::*;
 
 fn blocks() -> Blocks {
     Blocks::new(Memory::new(&MemoryConfig::default()).cache())
@@ -96,12 +96,16 @@ fn every_length_comes_back_as_it_was_written() {
 }
 
 #[test]
-fn a_hundred_byte_record_takes_120_bytes() {
+fn a_hundred_byte_record_takes_120_bytes_and_a_superseded_one_sends_its_reader_back() {
     let mut blocks = blocks();
     let record = at(blocks.create_record(&[1; 100], Word::for_write(tid(1))).publish());
     assert_eq!(record.class().bytes(), 120);
     assert_eq!(HEADER_BYTES, 20);
     assert!(record.fits(100) && !record.fits(101));
+    let record = at(blocks.create_record(b"x", Word::for_write(tid(2))).publish());
+    let word = record.lock();
+    record.unlock_with(word.to_superseded());
+    assert_eq!(record.read(&mut Scratch::default()), Seen::Superseded);
 }
 
 #[test]
@@ -113,15 +117,6 @@ fn a_placeholder_reads_as_absent_until_it_is_written() {
     write(record, b"hello", 2);
     assert_eq!(record.read(&mut scratch), Seen::Present(Word::for_write(tid(2))));
     assert_eq!(scratch.bytes(), b"hello");
-}
-
-#[test]
-fn a_superseded_record_sends_its_reader_back_to_the_index() {
-    let mut blocks = blocks();
-    let record = at(blocks.create_record(b"x", Word::for_write(tid(2))).publish());
-    let word = record.lock();
-    record.unlock_with(word.to_superseded());
-    assert_eq!(record.read(&mut Scratch::default()), Seen::Superseded);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_sim::SimDisk;
 
-use super::OTHERS_MAX;
+use super::*;
 use crate::{Database, Readable, Result};
 
 fn driven() -> (Database, Clock) {

@@ -47,6 +47,12 @@ impl Driven {
         }
     }
 
+    fn with_table() -> (Self, Table<u64, u64>) {
+        let driven = Self::new();
+        let table = driven.table();
+        (driven, table)
+    }
+
     fn table(&self) -> Table<u64, u64> {
         self.db.table("numbers").expect("opens")
     }
@@ -58,8 +64,7 @@ fn all(reader: &mut impl Readable, table: &Table<u64, u64>) -> Vec<(u64, u64)> {
 
 #[test]
 fn a_transaction_sees_its_own_writes_in_gets_and_scans() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
+    let (driven, table) = Driven::with_table();
     driven.db.run(|tx| (0..5).try_for_each(|key| tx.put(&table, &(key * 10), &key)))?;
     let mut tx = driven.db.begin();
     tx.put(&table, &5, &500)?;
@@ -195,8 +200,7 @@ fn a_row_whose_index_key_changes_in_any_part_moves_to_the_new_key() -> Result<()
 
 #[test]
 fn dropping_a_transaction_leaves_no_trace() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
+    let (driven, table) = Driven::with_table();
     let mut tx = driven.db.begin();
     tx.put(&table, &1, &1)?;
     drop(tx);
@@ -208,9 +212,8 @@ fn dropping_a_transaction_leaves_no_trace() -> Result<()> {
 }
 
 #[test]
-fn a_lost_update_is_a_conflict() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
+fn a_lost_update_and_write_skew_are_conflicts() -> Result<()> {
+    let (driven, table) = Driven::with_table();
     driven.db.run(|tx| tx.put(&table, &1, &10))?;
     let (mut a, mut b) = (driven.db.begin(), driven.db.begin());
     for tx in [&mut a, &mut b] {
@@ -219,13 +222,7 @@ fn a_lost_update_is_a_conflict() -> Result<()> {
     }
     let _ = a.commit()?;
     assert!(matches!(b.commit(), Err(Error::Conflict)));
-    Ok(())
-}
-
-#[test]
-fn write_skew_is_a_conflict() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
+    let (driven, table) = Driven::with_table();
     driven.db.run(|tx| (1..=2).try_for_each(|key| tx.put(&table, &key, &1)))?;
     let (mut a, mut b) = (driven.db.begin(), driven.db.begin());
     for (tx, mine) in [(&mut a, 1), (&mut b, 2)] {
@@ -241,8 +238,7 @@ fn write_skew_is_a_conflict() -> Result<()> {
 #[test]
 fn phantoms_are_conflicts_whether_inserted_or_deleted() -> Result<()> {
     for delete in [false, true] {
-        let driven = Driven::new();
-        let table = driven.table();
+        let (driven, table) = Driven::with_table();
         driven.db.run(|tx| (0..40).try_for_each(|key| tx.put(&table, &(key * 2), &1)))?;
         let mut reader = driven.db.begin();
         let sum: u64 = all(&mut reader, &table).iter().map(|(_, value)| value).sum();
@@ -256,22 +252,27 @@ fn phantoms_are_conflicts_whether_inserted_or_deleted() -> Result<()> {
 }
 
 #[test]
-fn a_missed_key_that_appears_is_a_conflict() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
+fn a_missed_key_that_appears_or_a_second_read_of_a_changed_one_is_a_conflict() -> Result<()> {
+    let (driven, table) = Driven::with_table();
     let mut tx = driven.db.begin();
     assert_eq!(tx.get(&table, &1)?, None);
     assert!(!tx.delete(&table, &2)?);
     tx.put(&table, &3, &3)?;
     driven.db.run(|tx| tx.put(&table, &2, &2))?;
     assert!(matches!(tx.commit(), Err(Error::Conflict)));
+    let (driven, table) = Driven::with_table();
+    driven.db.run(|tx| tx.put(&table, &1, &1))?;
+    let mut tx = driven.db.begin();
+    assert_eq!(tx.get(&table, &1)?, Some(1));
+    driven.db.run(|tx| tx.put(&table, &1, &2))?;
+    assert_eq!(tx.get(&table, &1)?, Some(2));
+    assert!(matches!(tx.commit(), Err(Error::Conflict)), "two states");
     Ok(())
 }
 
 #[test]
 fn own_inserts_into_scanned_leaves_do_not_abort_their_transaction() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
+    let (driven, table) = Driven::with_table();
     driven.db.run(|tx| (0..30).try_for_each(|key| tx.put(&table, &(key * 100), &key)))?;
     let mut tx = driven.db.begin();
     assert_eq!(all(&mut tx, &table).len(), 30);
@@ -284,8 +285,7 @@ fn own_inserts_into_scanned_leaves_do_not_abort_their_transaction() -> Result<()
 
 #[test]
 fn two_inserts_of_one_key_cannot_both_succeed() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
+    let (driven, table) = Driven::with_table();
     let (mut a, mut b) = (driven.db.begin(), driven.db.begin());
     a.insert(&table, &1, &1)?;
     b.insert(&table, &1, &2)?;
@@ -320,8 +320,7 @@ fn a_key_deleted_and_put_again_goes_through_every_form() -> Result<()> {
 
 #[test]
 fn an_aborted_inserts_placeholder_is_taken_out_or_committed_into() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
+    let (driven, table) = Driven::with_table();
     driven.db.run(|tx| tx.put(&table, &1, &1))?;
     let mut loser = driven.db.begin();
     loser.get(&table, &1)?;
@@ -344,8 +343,7 @@ fn an_aborted_inserts_placeholder_is_taken_out_or_committed_into() -> Result<()>
 
 #[test]
 fn a_snapshot_stands_still_while_everything_changes() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
+    let (driven, table) = Driven::with_table();
     driven.db.run(|tx| (0..100).try_for_each(|key| tx.put(&table, &key, &0)))?;
     driven.beat(60);
     let mut snapshot = driven.db.snapshot()?;
@@ -455,8 +453,7 @@ fn any_number_of_transactions_may_be_open_and_move_between_threads() -> Result<(
 
 #[test]
 fn a_failed_closure_is_run_again_if_its_reads_did_not_stand_together() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
+    let (driven, table) = Driven::with_table();
     driven.db.run(|tx| (1..=2).try_for_each(|key| tx.put(&table, &key, &0)))?;
     let mut runs = 0;
     let result = driven.db.run(|tx| {
@@ -474,8 +471,7 @@ fn a_failed_closure_is_run_again_if_its_reads_did_not_stand_together() -> Result
 
 #[test]
 fn a_key_that_was_read_stands_once_in_the_read_set_and_needs_no_descent_to_be_written() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
+    let (driven, table) = Driven::with_table();
     driven.db.run(|tx| (0..40).try_for_each(|key| tx.put(&table, &key, &key)))?;
     for keys in [1, 2, 3, 12] {
         let mut tx = driven.db.begin();
@@ -511,8 +507,7 @@ fn a_key_that_was_read_stands_once_in_the_read_set_and_needs_no_descent_to_be_wr
 #[test]
 fn a_transaction_that_reads_many_keys_again_and_again_keeps_a_small_read_set() -> Result<()> {
     const KEYS: u64 = 40;
-    let driven = Driven::new();
-    let table = driven.table();
+    let (driven, table) = Driven::with_table();
     driven.db.run(|tx| (0..KEYS).try_for_each(|key| tx.put(&table, &key, &key)))?;
     let mut tx = driven.db.begin();
     for round in 0..1000 {
@@ -534,22 +529,8 @@ fn a_transaction_that_reads_many_keys_again_and_again_keeps_a_small_read_set() -
 }
 
 #[test]
-fn a_second_read_of_a_key_that_has_changed_is_a_conflict() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
-    driven.db.run(|tx| tx.put(&table, &1, &1))?;
-    let mut tx = driven.db.begin();
-    assert_eq!(tx.get(&table, &1)?, Some(1));
-    driven.db.run(|tx| tx.put(&table, &1, &2))?;
-    assert_eq!(tx.get(&table, &1)?, Some(2));
-    assert!(matches!(tx.commit(), Err(Error::Conflict)), "two states");
-    Ok(())
-}
-
-#[test]
 fn rows_of_scans_and_multi_gets_enter_no_key() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
+    let (driven, table) = Driven::with_table();
     driven.db.run(|tx| (0..40).try_for_each(|key| tx.put(&table, &key, &key)))?;
     let mut tx = driven.db.begin();
     assert_eq!(all(&mut tx, &table).len(), 40);
@@ -580,8 +561,7 @@ fn many_reads_leave_room_for_writes_however_long_their_keys_are() -> Result<()> 
 
 #[test]
 fn batches_commit_each_request_by_itself() -> Result<()> {
-    let driven = Driven::new();
-    let table = driven.table();
+    let (driven, table) = Driven::with_table();
     driven.db.run(|tx| (0..1000).try_for_each(|key| tx.put(&table, &key, &key)))?;
     let requests: Vec<u64> = (0..100).map(|i| i * 13 % 1200).collect();
     let results = driven.db.run_batch(

@@ -7,14 +7,11 @@
 //!
 //! Neighbours: `crashes` and `shuttle_simulation` run with before-images too; the encoding's tests stand beside it.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use ensile_engine::folder::Before;
+use ensile_engine::receipt::Tid;
 
 use crate::own_folder::Folder;
-use ensile_base::random::Random;
-use ensile_engine::folder::{self, Before};
-use ensile_engine::receipt::Tid;
-use ensile_engine::{Builder, Database, Error, Readable, Result, Table, Transaction};
+use crate::prelude::*;
 
 /// Few enough to collide all the time.
 const KEYS: u64 = 6;

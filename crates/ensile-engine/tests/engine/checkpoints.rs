@@ -1,19 +1,11 @@
 //! Checkpoints of the whole engine on the simulated disk: what a walk beside writers leaves, in lives that lose power
 //! at any call of the disk, and in each case of K1 by name.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::clock::Clock;
-use ensile_base::random::Random;
 use ensile_engine::checkpoint::{
-    AdaptiveThreshold, CheckpointHandle, CheckpointReason, CheckpointReport, CheckpointStep, Schedule,
-    Strategy, ThresholdMeasure,
+    AdaptiveThreshold, CheckpointHandle, CheckpointReason, CheckpointStep, ThresholdMeasure,
 };
-use ensile_engine::receipt::Epoch;
-use ensile_engine::{Database, Durability, Error, Readable, Result, Table, Tuning};
-use ensile_sim::SimDisk;
+
+use crate::prelude::*;
 
 type State = BTreeMap<u64, Vec<u8>>;
 type State64 = BTreeMap<u64, u64>;

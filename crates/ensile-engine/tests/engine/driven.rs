@@ -1,9 +1,6 @@
 //! A database in memory whose epochs and garbage move when a test says so, and at no other point of its run.
 
-use std::time::Duration;
-
-use ensile_base::clock::Clock;
-use ensile_engine::{Builder, Database};
+use crate::prelude::*;
 
 /// Without threads; its clock stands still between ticks.
 pub(crate) struct Driven {

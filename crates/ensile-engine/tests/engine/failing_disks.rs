@@ -1,15 +1,11 @@
 //! What transactions see of a disk that fails, and of one that is full: through the engine's own threads.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, Health};
-use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table, Tuning};
-use ensile_sim::SimDisk;
+use ensile_durability::Health;
 
-use crate::cause;
+use crate::prelude::*;
 
 fn builder(disk: &SimDisk) -> Builder {
     Database::builder("unused").disk(Arc::new(disk.clone())).epoch_interval(Duration::from_millis(2))

@@ -5,16 +5,11 @@
 //! Neighbours: `histories` hunts at random; these runs hit their spot every time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::sync::Mutex;
 
-use ensile_base::clock::Clock;
 use ensile_base::limits::VALUE_BYTES_MAX;
-use ensile_engine::{Database, Durability, Error, Readable, Result, Table};
-use ensile_sim::SimDisk;
 
-use crate::driven::Driven;
+use crate::prelude::*;
 
 type Bytes = Table<u64, Vec<u8>>;
 type Numbers = Table<u64, u64>;

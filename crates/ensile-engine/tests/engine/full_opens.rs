@@ -1,18 +1,10 @@
 //! A crash, or a close, on a full disk: the next open goes on, and where nothing at all is free it can be read.
 
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
-
 use ensile_base::limits::RESERVE_BYTES;
 use ensile_disk::Disk;
-use ensile_durability::DurabilityError;
-use ensile_engine::checkpoint::Schedule;
 use ensile_engine::codec::{CodecError, ValueBuffer};
-use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table, Tuning, Value};
-use ensile_sim::SimDisk;
 
-use crate::cause;
+use crate::prelude::*;
 
 const ROWS: u64 = 100;
 

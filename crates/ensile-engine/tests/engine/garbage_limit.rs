@@ -2,14 +2,9 @@
 //!
 //! Databases are driven by hand: no test here depends on time.
 
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::mpsc;
 
-use ensile_base::clock::Clock;
-use ensile_engine::{Database, Error, Readable, Result, Snapshot, Table, Transaction};
-use ensile_sim::SimDisk;
-
-use crate::driven::Driven;
+use crate::prelude::*;
 
 const LIMIT: u64 = 1 << 20;
 /// Bytes of a row that is written once, and of what replaces it.

@@ -2,9 +2,7 @@
 //!
 //! Epochs move when the test says so; bytes are those of the database's own statistics.
 
-use ensile_engine::{Readable, Result, Snapshot, Table};
-
-use crate::driven::Driven;
+use crate::prelude::*;
 
 const ROWS: u64 = 500;
 /// Ticks of a second: four snapshot intervals.
@@ -86,19 +84,12 @@ fn check_one_held(skewed: bool, length: usize) -> Result<()> {
     Ok(())
 }
 
+/// Also where few rows are hot, and of rows too large for pages.
 #[test]
 fn v1_one_held_snapshot_holds_two_versions_a_row_at_most() -> Result<()> {
-    check_one_held(false, 100)
-}
-
-#[test]
-fn v1_one_held_snapshot_holds_two_versions_a_row_at_most_where_few_rows_are_hot() -> Result<()> {
-    check_one_held(true, 100)
-}
-
-#[test]
-fn v1_rows_too_large_for_pages_are_held_no_longer_than_others() -> Result<()> {
-    check_one_held(false, 1500)
+    [(false, 100), (true, 100), (false, 1500)]
+        .into_iter()
+        .try_for_each(|(is_hot, bytes)| check_one_held(is_hot, bytes))
 }
 
 #[test]
@@ -181,14 +172,10 @@ fn check_come_and_go(length: usize) -> Result<()> {
     assert_shows(&mut snapshot, &table, 0)
 }
 
+/// Also one too large for pages.
 #[test]
 fn v1_a_row_that_is_deleted_and_written_again_leaves_nothing_behind_under_a_snapshot() -> Result<()> {
-    check_come_and_go(100)
-}
-
-#[test]
-fn v1_a_row_too_large_for_pages_that_is_deleted_and_written_again_leaves_nothing_behind() -> Result<()> {
-    check_come_and_go(1500)
+    [100, 1500].into_iter().try_for_each(check_come_and_go)
 }
 
 #[test]

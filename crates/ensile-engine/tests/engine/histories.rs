@@ -15,19 +15,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use ensile_base::clock::Clock;
 use ensile_base::limits::INDEX_KEY_BYTES_MAX;
-use ensile_base::random::Random;
-use ensile_engine::{
-    Database, Error, Index, Prefetch, Readable, Result, Snapshot, Table, Transaction, Tuning,
-};
 use ensile_sim::checker::{Summary, check_matching};
 use ensile_sim::environment;
 use ensile_sim::history::{History, Key, Predicate, Recorder, Trace, Value};
+
+use crate::prelude::*;
 
 /// Rows, groups, badges and lists of one block; none belongs to two blocks.
 const ROWS: u64 = 8;

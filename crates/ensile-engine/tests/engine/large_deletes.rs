@@ -5,14 +5,7 @@
 //! Neighbours: `held_snapshots` has updates. `before_images` and `logged_writes` delete such rows at random, with a
 //! log.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::clock::Clock;
-use ensile_engine::{Database, Durability, Error, Readable, Result, Snapshot, Table, Tuning};
-use ensile_sim::SimDisk;
-
-use crate::driven::Driven;
+use crate::prelude::*;
 
 /// A row whose record fills a block of [`BLOCK_BYTES`].
 const LENGTH: usize = BLOCK_BYTES as usize - 20;
@@ -272,14 +265,10 @@ fn check_recovery(before_images: bool) -> Result<()> {
     Ok(())
 }
 
+/// With and without before-images.
 #[test]
 fn deletes_of_rows_of_64_kib_are_recovered() -> Result<()> {
-    check_recovery(false)
-}
-
-#[test]
-fn deletes_of_rows_of_64_kib_are_recovered_with_before_images() -> Result<()> {
-    check_recovery(true)
+    [false, true].into_iter().try_for_each(check_recovery)
 }
 
 /// Bytes, blocks and entries of the log for deletes of rows of this length, by a logger that the test steps.

@@ -4,15 +4,14 @@
 //!
 //! Neighbours: `before_images` has threads and chains of images; `log_entry` has the encoding itself.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
+use std::collections::BTreeSet;
+
+use ensile_base::limits::{KEY_BYTES_MAX, LOG_BUFFER_BYTES};
+use ensile_engine::folder::Before;
+use ensile_engine::receipt::Tid;
 
 use crate::own_folder::Folder;
-use ensile_base::limits::{KEY_BYTES_MAX, LOG_BUFFER_BYTES};
-use ensile_base::random::Random;
-use ensile_engine::folder::{self, Before};
-use ensile_engine::receipt::Tid;
-use ensile_engine::{Database, Error, Readable, Result, Table, Transaction};
+use crate::prelude::*;
 
 const TABLES: [&str; 3] = ["one", "another", "indexed"];
 
@@ -322,12 +321,8 @@ fn fill_a_buffer(with_images: bool) -> Result<()> {
     db.close()
 }
 
+/// With and without before-images.
 #[test]
 fn entries_that_just_fit_a_log_buffer_are_as_long_as_was_reserved() -> Result<()> {
-    fill_a_buffer(false)
-}
-
-#[test]
-fn so_are_those_with_before_images() -> Result<()> {
-    fill_a_buffer(true)
+    [false, true].into_iter().try_for_each(fill_a_buffer)
 }

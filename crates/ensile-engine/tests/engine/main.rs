@@ -27,6 +27,7 @@ mod picture_faults;
 mod picture_pages;
 mod pictures;
 mod pictures_reopened;
+mod prelude;
 mod process_safe;
 mod shipping;
 #[cfg(target_os = "linux")]
@@ -36,11 +37,10 @@ mod tails;
 mod turns;
 mod without_log;
 
-use ensile_durability::DurabilityError;
-use ensile_engine::Error;
+use prelude::*;
 
 /// What an error of the log, the disk or a folder comes from.
-fn cause(error: &Error) -> Option<&DurabilityError> {
+pub(crate) fn cause(error: &Error) -> Option<&DurabilityError> {
     match error {
         Error::Storage(error) => Some(error.cause()),
         _ => None,

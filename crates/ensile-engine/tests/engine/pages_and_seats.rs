@@ -1,10 +1,6 @@
 //! Runs against version pages, the write-set's shortcuts and the one-call update.
 
-use std::collections::BTreeMap;
-
-use ensile_engine::{Error, Readable, Result, Snapshot, Table};
-
-use crate::driven::Driven;
+use crate::prelude::*;
 
 /// Commits of 200 rows that all fail: what they reserved for versions was never a version.
 fn abort_often(driven: &Driven, table: &Table<u64, Vec<u8>>, times: u64) -> Result<()> {

@@ -8,9 +8,8 @@ use ensile_base::Epoch;
 use ensile_durability::{
     CheckpointBlock, DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, TakenPage, WantedPages,
 };
-use ensile_engine::{Database, Error, Readable, Result, Table, Tuning};
 
-use crate::driven::Driven;
+use crate::prelude::*;
 
 type Rows = Table<u64, Vec<u8>>;
 

@@ -9,19 +9,15 @@
 //!
 //! Neighbours: `checkpoints` has those with files; `page_directory` keeps the pages that a picture does not write.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::random::Random;
 use ensile_durability::{
     CheckpointBlock, DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, TakenPage, WantedPages,
 };
-use ensile_engine::{Database, Readable, Result, Table, Tuning};
 
-use crate::driven::Driven;
 use crate::page_directory::{PageDirectory, Taken, Written, row_of};
+use crate::prelude::*;
 
 type Rows = Table<u64, Vec<u8>>;
 

@@ -5,16 +5,7 @@
 //!
 //! Neighbours: `pictures` has pages without files; `checkpoints` has one life at a time.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::clock::Clock;
-use ensile_base::random::Random;
-use ensile_engine::checkpoint::{CheckpointReport, Schedule, Strategy};
-use ensile_engine::receipt::Epoch;
-use ensile_engine::{Database, Durability, Readable, Result, Table, Tuning};
-use ensile_sim::SimDisk;
+use crate::prelude::*;
 
 type Rows = Table<u64, Vec<u8>>;
 /// By table and key.
@@ -176,6 +167,11 @@ impl Life {
     }
 
     /// The power fails.
+    fn end_settled(self, disk: &SimDisk) {
+        self.settle();
+        self.end(disk);
+    }
+
     fn end(self, disk: &SimDisk) {
         drop(self);
         disk.crash(1);
@@ -205,6 +201,12 @@ fn reopen(disk: &SimDisk, plan: &Plan, history: &mut History) -> Life {
     life
 }
 
+/// Ends this life, and opens the next one.
+fn reopened(life: Life, disk: &SimDisk, plan: &Plan, history: &mut History) -> Life {
+    life.end(disk);
+    reopen(disk, plan, history)
+}
+
 /// A database of 5,000 rows of 100 bytes, with a picture of them.
 fn with_picture(plan: &Plan) -> (SimDisk, History, u64) {
     let (disk, mut history) = (SimDisk::new(), History::new());
@@ -213,8 +215,7 @@ fn with_picture(plan: &Plan) -> (SimDisk, History, u64) {
     let report = life.checkpoint(|_| {});
     assert_eq!(report.pages_kept, 0, "the first picture has all pages");
     assert!(report.pages_written > 100, "{report:?}");
-    life.settle();
-    life.end(&disk);
+    life.end_settled(&disk);
     (disk, history, report.pages_written)
 }
 
@@ -227,8 +228,7 @@ fn a_lifes_first_picture_writes_the_pages_of_what_has_changed_in_the_log_and_sin
         for first in [1000, 3000] {
             let mut life = reopen(&disk, &plan, &mut history);
             life.put_all(&mut history, first..first + 25, &[2; 100]);
-            life.settle();
-            life.end(&disk);
+            life.end_settled(&disk);
         }
         let mut life = reopen(&disk, &plan, &mut history);
         let report = life.checkpoint(|_| {});
@@ -242,8 +242,7 @@ fn a_lifes_first_picture_writes_the_pages_of_what_has_changed_in_the_log_and_sin
         life.put_all(&mut history, [10], &[3; 100]);
         assert_eq!(life.checkpoint(|_| {}).pages_written, 1);
         life.settle();
-        life.end(&disk);
-        let mut life = reopen(&disk, &plan, &mut history);
+        let mut life = reopened(life, &disk, &plan, &mut history);
         assert_eq!(life.checkpoint(|_| {}).pages_written, 0, "nothing has changed since");
     }
 }
@@ -261,8 +260,7 @@ fn n14_what_the_log_deletes_is_in_no_picture_behind_it() {
         life.delete_all(&mut history, 7000..7010);
         life.delete_all(&mut history, [9000]);
         life.settle();
-        life.end(&disk);
-        let mut life = reopen(&disk, &plan, &mut history);
+        let mut life = reopened(life, &disk, &plan, &mut history);
         let report = life.checkpoint(|_| {});
         assert!(report.pages_kept > 10 * report.pages_written, "{report:?}");
         life.end(&disk);
@@ -308,20 +306,17 @@ fn tables_that_the_log_has_added_and_that_are_added_since_are_in_the_first_pictu
     let mut life = reopen(&disk, &plan, &mut history);
     life.commit(&mut history, (0..100).map(|key| ((1, key), Some(vec![1; 100]))).collect());
     life.settle();
-    life.end(&disk);
-    let mut life = reopen(&disk, &plan, &mut history);
+    let mut life = reopened(life, &disk, &plan, &mut history);
     life.commit(&mut history, (0..100).map(|key| ((2, key), Some(vec![2; 100]))).collect());
     let report = life.checkpoint(|_| {});
     // Three pages or so of each, and the catalogue's.
     assert!((5..=9).contains(&report.pages_written) && report.pages_kept + 1 >= pages, "{report:?}");
-    life.settle();
-    life.end(&disk);
+    life.end_settled(&disk);
     // All of a table's rows go. Its pages stay until they are joined.
     let mut life = reopen(&disk, &plan, &mut history);
     life.commit(&mut history, (0..100).map(|key| ((1, key), None)).collect());
     life.checkpoint(|_| {});
-    life.end(&disk);
-    let mut life = reopen(&disk, &plan, &mut history);
+    let mut life = reopened(life, &disk, &plan, &mut history);
     assert_eq!(life.checkpoint(|_| {}).pages_written, 0);
     life.commit(&mut history, vec![((1, 5), Some(vec![5; 10]))]);
     assert_eq!(life.checkpoint(|_| {}).pages_written, 1);
@@ -339,8 +334,7 @@ fn a_first_attempt_that_fails_hands_its_marks_on() {
         life.put_all(&mut history, 1000..1020, &[2; 100]);
         life.delete_all(&mut history, 2000..2010);
         life.settle();
-        life.end(&disk);
-        let mut life = reopen(&disk, &plan, &mut history);
+        let mut life = reopened(life, &disk, &plan, &mut history);
         life.put_all(&mut history, 3000..3010, &[3; 100]);
         let handle = life.db.checkpoint().expect("is open");
         for step in 0..steps {
@@ -359,8 +353,7 @@ fn a_first_attempt_that_fails_hands_its_marks_on() {
         let first = handle.outcome();
         let report = life.checkpoint(|_| {});
         assert!(report.pages_kept > 10 * report.pages_written.max(1), "{steps} steps: {first:?}, {report:?}");
-        life.settle();
-        life.end(&disk);
+        life.end_settled(&disk);
         reopen(&disk, &plan, &mut history);
     }
 }
@@ -375,8 +368,7 @@ fn another_size_of_pages_cuts_marked_runs_anew_and_keeps_the_others() {
         let report = life.checkpoint(|_| {});
         assert!(report.pages_kept > pages / 2, "{report:?}");
         assert!((1..40).contains(&report.pages_written), "{report:?}");
-        life.settle();
-        life.end(&disk);
+        life.end_settled(&disk);
     }
     reopen(&disk, &Plan::usual(), &mut history);
 }
@@ -394,8 +386,7 @@ fn n12_pages_in_folders_that_are_left_out_are_written_and_the_others_kept() {
         assert!(!disk.files().iter().any(|name| name.starts_with(&format!("checkpoint{now}/pages-"))));
         life.put_all(&mut history, [4000], &[3; 100]);
         assert!(life.checkpoint(|_| {}).pages_written <= 2);
-        life.settle();
-        life.end(&disk);
+        life.end_settled(&disk);
         reopen(&disk, &plan, &mut history);
     }
 }
@@ -428,8 +419,7 @@ fn a_round_that_is_stopped_over_a_picture_hands_everything_on_to_the_next_pictur
             stats.last.as_ref().and_then(|last| last.turn).is_some_and(|turn| turn.taken < turn.ranges);
         midst += u64::from(is_midst && stats.running.is_some());
         over_a_picture += u64::from(stats.installed == 0 && stats.running.is_some());
-        life.end(&disk);
-        let mut life = reopen(&disk, &plan, &mut history);
+        let mut life = reopened(life, &disk, &plan, &mut history);
         life.put_all(&mut history, [3000], &[5; 100]);
         life.delete_all(&mut history, [2500]);
         let report = life.checkpoint(|_| {});

@@ -1,15 +1,9 @@
 //! Lives of a database at the process-safe level, whose process dies at any stored word and any call of the disk, and
 //! whose power fails: behind the first everything is there that was returned, behind the second what D covers.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use ensile_sim::environment;
 
-use ensile_base::clock::Clock;
-use ensile_base::random::Random;
-use ensile_engine::receipt::Epoch;
-use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table};
-use ensile_sim::{SimDisk, environment};
+use crate::prelude::*;
 
 const LIVES: u64 = 6;
 const KEYS: u64 = 10;

@@ -2,15 +2,11 @@
 //! the first one is alive.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
-use ensile_durability::{DurabilityError, HangingStore};
-use ensile_engine::checkpoint::{Schedule, Strategy};
+use ensile_durability::HangingStore;
 use ensile_engine::folder::{SharedFolder, SharedObjects, SharedStore, ShippingConfig, take_over};
-use ensile_engine::{Database, Error, Readable, Table, Tuning};
 
-use crate::cause;
+use crate::prelude::*;
 
 /// Far longer than it takes.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -107,12 +103,8 @@ fn takes_over_from(store: &Arc<dyn SharedStore>, folders: &Folders, strategy: St
 }
 
 #[test]
-fn another_machine_takes_over_with_fuzzy_checkpoints() {
+fn another_machine_takes_over_with_fuzzy_or_cycling_checkpoints() {
     takes_over_with(Strategy::Fuzzy, "fuzzy");
-}
-
-#[test]
-fn another_machine_takes_over_with_cycling_checkpoints() {
     takes_over_with(Strategy::Cycling, "cycling");
 }
 

@@ -6,13 +6,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::time::Duration;
 
-use ensile_base::clock::Clock;
-use ensile_engine::checkpoint::Schedule;
-use ensile_engine::{Database, Durability, Readable, Result};
-use ensile_sim::{SimDisk, Survival, environment};
+use ensile_sim::{Survival, environment};
+
+use crate::prelude::*;
 
 /// Set in a process that lives one life in the folder that it names, and ends without a close.
 const FOLDER: &str = "ENSILE_SHORT_LIVES_FOLDER";

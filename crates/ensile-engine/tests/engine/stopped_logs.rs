@@ -2,15 +2,11 @@
 //! Everything is stepped by the tests, so a result that would wait for ever is one that says so.
 
 use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::task::Wake;
 
-use ensile_base::clock::Clock;
-use ensile_durability::{DurabilityError, Health};
-use ensile_engine::checkpoint::Schedule;
-use ensile_engine::{Builder, Database, Error, Readable, Result, Snapshot, Table, Tuning};
-use ensile_sim::SimDisk;
+use ensile_durability::Health;
+
+use crate::prelude::*;
 
 /// Keys below this are durable.
 const DURABLE: u64 = 300;

@@ -1,14 +1,7 @@
 //! What pending removes cost on the disk: a picture beside commits, with what they displace in its pages, and beside
 //! them in tails and blocks (SIREN §3.3). Nothing but counts: each step is the test's.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::clock::Clock;
-use ensile_base::random::Random;
-use ensile_engine::checkpoint::{CheckpointReport, Schedule, Strategy};
-use ensile_engine::{Database, Durability, Tuning};
-use ensile_sim::SimDisk;
+use crate::prelude::*;
 
 const ROWS: u64 = 30_000;
 const PAGE_BYTES: usize = 64 << 10;

@@ -1,14 +1,10 @@
 //! A database without a log (SIREN §5): what its receipts wait for, what it refuses, its close, and what an open finds.
 
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use ensile_durability::Health;
+use ensile_engine::checkpoint::CheckpointStep;
+use ensile_sim::Fault;
 
-use ensile_base::clock::Clock;
-use ensile_durability::{DurabilityError, Health};
-use ensile_engine::checkpoint::{CheckpointStep, Schedule, Strategy};
-use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table, Tuning};
-use ensile_sim::{Fault, SimDisk};
+use crate::prelude::*;
 
 /// A database that its test drives.
 struct Driven {

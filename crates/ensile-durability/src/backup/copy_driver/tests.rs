@@ -4,9 +4,8 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use super::{DurabilityError, RestoreTarget};
+use super::*;
 use crate::files::manifest::creation_marker::UnfinishedCopy;
 use crate::identity::Identity;
 use crate::store::open::{Opening, Store};

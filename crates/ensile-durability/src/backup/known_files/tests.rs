@@ -1,37 +1,15 @@
 //! What a backup has of a database: by every part of what a state says, and not by a name or a number.
-//!
-//! Neighbours: the tests of [`super`].
 
-use ensile_base::Epoch;
 use ensile_disk::FolderId;
 
-use super::{KnownFiles, has_gone_on};
-use crate::files::block::{FORMAT, Salt};
-use crate::files::manifest::Manifest;
-use crate::files::manifest::backup_states::{FilesState, KeptState};
-use crate::files::manifest::generation::{Generation, LogSpan};
-use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
-use crate::files::names::{PartName, SegmentName};
-use crate::identity::Identity;
+use super::*;
+use crate::files::manifest::installed_checkpoint::FuzzyCheckpoint;
+use crate::files::manifest::generation::LogSpan;
 use crate::near_duplicates;
-use crate::recoverable::EntryKind;
-
-fn identity() -> Identity {
-    Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")
-}
+use crate::samples::{self, identity};
 
 fn files() -> PartFiles {
-    PartFiles {
-        number: 7,
-        generation: 4,
-        checkpointers: 2,
-        files: 3,
-        entries: 9000,
-        bytes: 100_000,
-        salt: Salt::parse("5e6f7a8b").expect("a salt"),
-        seal: 0x0a1b_2c3d,
-        database: identity(),
-    }
+    samples::part_files(7, 4)
 }
 
 fn checkpoint(files: PartFiles) -> Option<InstalledCheckpoint> {
@@ -40,28 +18,12 @@ fn checkpoint(files: PartFiles) -> Option<InstalledCheckpoint> {
 
 /// Closed, with files 2 to 4 of its log.
 fn generation() -> Generation {
-    Generation {
-        number: 4,
-        first: Epoch::new(61),
-        format: FORMAT,
-        entries: EntryKind::Values,
-        logs: 1,
-        salt: Salt::parse("1a2b3c4d").expect("a salt"),
-        database: identity(),
-        durable: Some(Epoch::new(66)),
-        spans: vec![LogSpan { first: 2, last: 4, bytes: 2048 }],
-    }
+    let spans = vec![LogSpan { first: 2, last: 4, bytes: 2048 }];
+    Generation { logs: 1, spans, ..samples::generation(4, 61, Some(66)) }
 }
 
 fn known() -> KnownFiles {
-    let behind = Generation {
-        number: 5,
-        first: Epoch::new(67),
-        logs: 0,
-        durable: None,
-        spans: Vec::new(),
-        ..generation()
-    };
+    let behind = Generation { logs: 0, ..samples::generation(5, 67, None) };
     let state = FilesState { checkpoint: checkpoint(files()), generations: vec![generation(), behind] };
     KnownFiles { states: vec![state.clone()], newest: Some(KeptState::Files(state)) }
 }

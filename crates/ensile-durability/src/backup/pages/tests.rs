@@ -1,33 +1,14 @@
 //! Pages that the target has already, and pictures that follow on what is there: by every part of what they say.
-//!
-//! Neighbours: the tests of [`super`].
 
-use std::collections::BTreeSet;
-
-use ensile_base::Epoch;
-
-use super::{is_same, may_follow, may_follow_files};
+use super::*;
 use crate::backup::target::TargetPicture;
-use crate::files::block::Salt;
-use crate::files::block::extent::{Extent, ExtentPlace};
-use crate::files::manifest::backup_states::{FilesState, KeptState};
-use crate::files::manifest::installed_checkpoint::{
-    FuzzyCheckpoint, InstalledCheckpoint, ListedPageFile, PartFiles, PictureCheckpoint,
-};
+use crate::files::manifest::backup_states::FilesState;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, ListedPageFile};
 use crate::files::names::PageFileName;
-use crate::files::picture::directory::DirectoryPart;
 use crate::files::picture::location::PageBound;
-use crate::files::picture::page::PagePlace;
-use crate::identity::Identity;
 use crate::near_duplicates;
-
-fn identity() -> Identity {
-    Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")
-}
-
-fn salt() -> Salt {
-    Salt::parse("5e6f7a8b").expect("a salt")
-}
+use crate::samples::{self, identity, part_salt};
 
 fn place(first: u32) -> ExtentPlace {
     ExtentPlace { extent: Extent { folder: 0, first, units: 1 }, header_crc: 77 + first }
@@ -55,7 +36,7 @@ fn picture() -> PictureCheckpoint {
         next_page: 30,
         root: place(20),
         database: identity(),
-        files: vec![ListedPageFile { name: PageFileName { folder: 0, number: 1 }, salt: salt() }],
+        files: vec![ListedPageFile { name: PageFileName { folder: 0, number: 1 }, salt: part_salt() }],
     }
 }
 
@@ -114,34 +95,14 @@ fn n23_a_picture_of_the_same_epoch_follows_if_it_is_the_same_one() {
 
 #[test]
 fn n23_a_picture_follows_files_of_no_later_epoch_and_a_smaller_number() {
-    let files = PartFiles {
-        number: 8,
-        generation: 4,
-        checkpointers: 1,
-        files: 1,
-        entries: 1,
-        bytes: 1,
-        salt: salt(),
-        seal: 1,
-        database: identity(),
-    };
-    let fuzzy = FuzzyCheckpoint { low: Epoch::new(50), high: Epoch::new(52), files };
+    let fuzzy =
+        FuzzyCheckpoint { low: Epoch::new(50), high: Epoch::new(52), files: samples::part_files(8, 4) };
     // Without a generation the state is of no epoch.
     let of = |number: u64, epoch: u64| {
         let mut fuzzy = fuzzy.clone();
         fuzzy.files.number = number;
         let checkpoint = Some(InstalledCheckpoint::Fuzzy(fuzzy));
-        let open = crate::files::manifest::generation::Generation {
-            number: 5,
-            first: Epoch::new(epoch + 1),
-            format: crate::files::block::FORMAT,
-            entries: crate::recoverable::EntryKind::Values,
-            logs: 0,
-            salt: salt(),
-            database: identity(),
-            durable: None,
-            spans: Vec::new(),
-        };
+        let open = Generation { logs: 0, ..samples::generation(5, epoch + 1, None) };
         KeptState::Files(FilesState { checkpoint, generations: vec![open] })
     };
     assert!(may_follow_files(&picture(), &of(8, 60)) && may_follow_files(&picture(), &of(8, 59)));

@@ -1,10 +1,6 @@
 //! What is chosen for an epoch, and what is said where none can be had (A2, A5).
 
-use ensile_base::Epoch;
-
-use super::{
-    ChosenState, EpochNotHad, ForwardReach, RestoreWay, StateReach, choose, format_reason, reachable,
-};
+use super::*;
 
 fn state(epoch: u64, own: &[(u64, u64)], forward: Option<u64>) -> StateReach {
     let own = own.iter().map(|(first, last)| (Epoch::new(*first), Epoch::new(*last))).collect();
@@ -24,7 +20,7 @@ fn backup() -> Vec<StateReach> {
 }
 
 #[test]
-fn a5_what_needs_the_least_is_chosen() {
+fn a5_what_needs_the_least_is_chosen_and_what_cannot_be_had_is_refused() {
     for (to, expected) in [
         (70, (70, RestoreWay::AsItIs)),
         (50, (50, RestoreWay::AsItIs)),
@@ -39,10 +35,6 @@ fn a5_what_needs_the_least_is_chosen() {
     ] {
         assert_eq!(chosen(&backup(), to), Ok(expected), "epoch {to}");
     }
-}
-
-#[test]
-fn a5_what_cannot_be_had_is_refused_and_what_can_is_said() {
     for (to, why) in [
         (49, EpochNotHad::Before),
         (55, EpochNotHad::Missing),
@@ -73,7 +65,7 @@ fn a2_what_the_archive_says_did_not_count_is_not_brought_forward() {
 }
 
 #[test]
-fn a5_epochs_that_were_discarded_between_two_lives_of_the_archive_are_in_no_span() {
+fn a5_discarded_epochs_are_in_no_span_and_states_without_a_gap_are_one_range() {
     let mut states = backup();
     let counted = [(71, 80), (86, 90)].map(|(first, last)| (Epoch::new(first), Epoch::new(last)));
     states[0].forward.counted = counted.to_vec();
@@ -85,6 +77,15 @@ fn a5_epochs_that_were_discarded_between_two_lives_of_the_archive_are_in_no_span
     let spans: Vec<_> =
         reachable(&states).into_iter().map(|(first, last)| (first.number(), last.number())).collect();
     assert_eq!(spans, [(50, 54), (58, 60), (65, 80), (86, 90)]);
+    let ranges = |states: &[StateReach]| {
+        let numbers = |(first, last): (Epoch, Epoch)| (first.number(), last.number());
+        reachable(states).into_iter().map(numbers).collect::<Vec<_>>()
+    };
+    for (first, joined) in [(54, vec![(50, 70)]), (55, vec![(50, 70)]), (56, vec![(50, 54), (56, 70)])] {
+        let states = [state(70, &[(first, 70)], None), state(50, &[(50, 50)], Some(54))];
+        assert_eq!(ranges(&states), joined, "the later state begins at {first}");
+    }
+    assert_eq!(ranges(&[state(70, &[(60, 70)], Some(75)), state(65, &[(65, 65)], None)]), [(60, 75)]);
 }
 
 #[test]
@@ -104,17 +105,4 @@ fn an_archive_that_begins_behind_the_backup_or_lacks_a_file_is_named() {
     assert!(before.contains("restore-archive"), "{before}");
     let alone = format_reason(&EpochNotHad::Missing, &states, to, None);
     assert!(alone.ends_with("from this backup: epochs 65 to 70"), "{alone}");
-}
-
-#[test]
-fn a5_epochs_of_several_states_are_one_range_if_none_lies_between_them() {
-    let ranges = |states: &[StateReach]| {
-        let numbers = |(first, last): (Epoch, Epoch)| (first.number(), last.number());
-        reachable(states).into_iter().map(numbers).collect::<Vec<_>>()
-    };
-    for (first, joined) in [(54, vec![(50, 70)]), (55, vec![(50, 70)]), (56, vec![(50, 54), (56, 70)])] {
-        let states = [state(70, &[(first, 70)], None), state(50, &[(50, 50)], Some(54))];
-        assert_eq!(ranges(&states), joined, "the later state begins at {first}");
-    }
-    assert_eq!(ranges(&[state(70, &[(60, 70)], Some(75)), state(65, &[(65, 65)], None)]), [(60, 75)]);
 }

@@ -2,16 +2,11 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
-use ensile_base::Epoch;
-use ensile_disk::{Disk, DiskError, FolderId, Operation};
+use ensile_disk::{FolderId, Operation};
 use ensile_sim::SimDisk;
 
-use super::{FilesSource, ignore_unsupported_sync};
-use crate::files::manifest::Manifest;
-use crate::files::names::SegmentName;
-use crate::identity::Identity;
+use super::*;
 
 #[test]
 fn n22_a_file_system_without_a_sync_is_copied_and_a_sync_that_fails_is_not() {

@@ -1,16 +1,13 @@
 //! Buffers that are handed out come back, whatever becomes of their workers: as many as are kept are free, and the
 //! others are counted no more.
-//!
-//! Neighbours: the tests of [`super`].
 
 use std::cell::Cell;
 
-use super::{Buffer, BufferQueue, FREE_BUFFERS_MAX, MappedFiles};
-use crate::buffers::mapped_entries::MappedEntries;
-use crate::counter::Counter;
-use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::{Epoch, Tid};
-use ensile_disk::{DiskError, Operation};
+use ensile_disk::Operation;
+
+use super::*;
+use crate::buffers::mapped_entries::MappedEntries;
 
 const LARGE: usize = 2 * LOG_BUFFER_BYTES;
 
@@ -40,7 +37,7 @@ fn free(queue: &BufferQueue) -> usize {
 }
 
 #[test]
-fn a_buffer_that_was_written_is_free_and_the_next_entry_gets_it() {
+fn a_buffer_that_was_written_is_free_and_no_more_than_are_kept_are_left() {
     let queue = BufferQueue::new();
     queue.add_worker();
     for _ in 0..10 {
@@ -51,10 +48,6 @@ fn a_buffer_that_was_written_is_free_and_the_next_entry_gets_it() {
     }
     queue.remove_worker(None);
     assert_eq!(free(&queue), 1);
-}
-
-#[test]
-fn workers_that_have_gone_leave_no_more_buffers_than_are_kept() {
     let queue = BufferQueue::new();
     let buffers: Vec<_> = (0..20)
         .map(|_| {

@@ -1,14 +1,10 @@
 //! DiskSpace for a checkpoint: by device, and at each bound.
-//!
-//! Neighbours: the tests of [`super`].
 
 use std::path::Path;
 
-use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 
-use super::{DiskSpace, FREE_BYTES_MIN, LOG_SHARE};
-use crate::files::names::checkpoint_folder;
+use super::*;
 
 const FREE: u64 = 1 << 20;
 
@@ -52,7 +48,7 @@ fn a_checkpointer_on_a_device_of_its_own_takes_its_part_there() {
 }
 
 #[test]
-fn an_attempt_hurries_once_half_is_gone_and_ends_before_it_takes_the_logs_part() {
+fn an_attempt_hurries_once_half_is_gone_and_a_disk_that_does_not_say_what_is_free_is_tried() {
     let disk = with_free(FREE);
     let space = DiskSpace::look(&disk, 1, 0).expect("there is room");
     let left = FREE / LOG_SHARE;
@@ -66,10 +62,6 @@ fn an_attempt_hurries_once_half_is_gone_and_ends_before_it_takes_the_logs_part()
         disk.put("taken", vec![1; (FREE - free) as usize]);
         assert_eq!(space.check(&disk, 0).ok(), said, "{free} bytes are free");
     }
-}
-
-#[test]
-fn a_disk_that_does_not_say_what_is_free_is_tried() {
     let disk = SimDisk::new();
     let space = DiskSpace::look(&disk, 2, u64::MAX / 2).expect("it is tried");
     assert_eq!(space.check(&disk, 1), Ok(false));

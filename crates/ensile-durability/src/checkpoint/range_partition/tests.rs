@@ -1,8 +1,7 @@
 //! Ranges are about equal, and tile; slices of ranges have each key once.
 
-use super::{RangeCut, clip, deal, ranges_of};
+use super::*;
 use crate::checkpoint::walk::Slice;
-use crate::range::RangeStart;
 
 fn key(number: u64) -> Box<[u8]> {
     number.to_be_bytes().into()
@@ -21,7 +20,7 @@ fn cut(most: usize, rows: impl Iterator<Item = u64> + Clone) -> (Vec<RangeStart>
 }
 
 #[test]
-fn ranges_have_about_equal_bytes_whatever_the_rows() {
+fn ranges_have_about_equal_bytes_and_a_small_state_has_fewer() {
     let uneven = |number: u64| if number < 2_000 { 1_000 } else { 10 };
     for (rows, most) in [(50_000_u64, 16), (50_000, 3), (640, 64), (100, 7)] {
         for bytes in [cut(most, (0..rows).map(|_| 100)).1, cut(most, (0..rows).map(uneven)).1] {
@@ -30,10 +29,6 @@ fn ranges_have_about_equal_bytes_whatever_the_rows() {
             assert!(largest * most as u64 * 4 < total * 5, "{largest} of {total} in {most}");
         }
     }
-}
-
-#[test]
-fn a_small_state_has_fewer_ranges() {
     let all = RangeStart::default;
     assert_eq!(cut(4, std::iter::empty()).0, [all()]);
     assert_eq!(cut(4, std::iter::once(70)).0, [all()]);

@@ -1,7 +1,6 @@
 //! The formula, with the parameters of the paper, and what is refused.
 
-use super::{AdaptiveThreshold, ThresholdMeasure};
-use std::time::Duration;
+use super::*;
 
 const M: u64 = 1_000_000;
 
@@ -11,7 +10,7 @@ fn services() -> [AdaptiveThreshold; 2] {
 }
 
 #[test]
-fn the_services_parameters_are_those_of_table_3() {
+fn the_threshold_is_the_papers_formula_with_the_parameters_of_table_3() {
     let [ups, his] = services();
     let of = |service: AdaptiveThreshold| {
         let AdaptiveThreshold {
@@ -22,10 +21,6 @@ fn the_services_parameters_are_those_of_table_3() {
     };
     assert_eq!(of(ups), (80, 8 * M, M, 85, 20, 3));
     assert_eq!(of(his), (80, 1_800_000, 300_000, 85, 35, 6));
-}
-
-#[test]
-fn the_threshold_is_the_papers_formula() {
     let [ups, his] = services();
     for (of, load, expected) in [
         (ups, 0.0, M),
@@ -43,10 +38,6 @@ fn the_threshold_is_the_papers_formula() {
         let found = of.threshold(load);
         assert!(found.abs_diff(expected) <= 1, "{load}: {found}, and not {expected}");
     }
-}
-
-#[test]
-fn the_threshold_never_falls_as_the_load_grows() {
     for of in services() {
         let thresholds: Vec<u64> =
             (0..=120).map(|percent| of.threshold(f64::from(percent) / 100.0)).collect();

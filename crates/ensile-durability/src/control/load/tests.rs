@@ -1,6 +1,6 @@
 //! The average and the capacity, by windows of numbers.
 
-use super::{AdaptiveThreshold, LoadAverage, LoadCounts};
+use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -27,32 +27,20 @@ fn assert_near(found: f64, expected: f64) {
 }
 
 #[test]
-fn it_is_the_papers_average() {
+fn it_is_the_papers_average_of_whole_windows() {
     assert_near(after(&[]), 0.0);
     assert_near(after(&[500]), 0.5);
     assert_near(after(&[500, 1000]), 0.8 * 0.5 + 0.2);
     assert_near(after(&[500, 1000, 0]), 0.8 * (0.8 * 0.5 + 0.2));
-}
-
-#[test]
-fn a_window_that_is_not_over_changes_nothing() {
     let mut average = LoadAverage::new(0, bytes(0));
     average.observe(5 * SECOND - 1, bytes(1_000_000), &terms());
     assert_near(average.load(), 0.0);
     average.observe(5 * SECOND, bytes(5 * 1000), &terms());
     assert_near(average.load(), 1.0);
-}
-
-#[test]
-fn who_looks_seldom_sees_the_same() {
     let mut seldom = LoadAverage::new(0, bytes(0));
     seldom.observe(5 * SECOND, bytes(5 * 200), &terms());
     seldom.observe(20 * SECOND, bytes(5 * 200 + 15 * 800), &terms());
     assert_near(seldom.load(), after(&[200, 800, 800, 800]));
-}
-
-#[test]
-fn a_policy_of_records_or_of_time_counts_records() {
     for terms in [AdaptiveThreshold::of_ups(1000), AdaptiveThreshold::of_time(1000)] {
         let mut average = LoadAverage::new(0, LoadCounts::default());
         average.observe(5 * SECOND, LoadCounts { log_records: 5 * 300, ..bytes(5_000_000) }, &terms);
@@ -110,12 +98,15 @@ fn capacities(windows: &[(u64, u64)]) -> Vec<u64> {
 }
 
 #[test]
-fn one_stalled_window_at_a_low_load_lowers_no_capacity() {
+fn stalls_lower_no_capacity_and_a_window_that_serves_more_raises_it_at_once() {
     assert_eq!(capacities(&[(10, 9), (200, 0), (10, 9), (10, 9), (200, 0)]), [1000; 5]);
     // What was served well before stands, too.
     assert_eq!(capacities(&[(1500, 0), (10, 10), (300, 200), (900, 0)]), [1500; 4]);
     // Nor is anything lost where nothing comes.
     assert_eq!(capacities(&[(0, 0), (0, 0), (0, 0), (0, 0)]), [1000; 4]);
+    let stalled = [&[(100, 99); 7][..], &[(300, 0)]].concat();
+    assert_eq!(capacities(&stalled), [1000, 1000, 1, 1, 1, 1, 1, 1000]);
+    assert_eq!(capacities(&[(3000, 1100), (3000, 1100)]), [2000, 2000]);
 }
 
 #[test]
@@ -134,17 +125,6 @@ fn a_machine_that_has_become_slower_is_known_by_three_windows_to_their_most() {
     // It becomes slower still.
     let slower_yet = [&slower[..], &[(900, 710), (900, 710), (900, 805)]].concat();
     assert_eq!(capacities(&slower_yet), [1000, 1000, 500, 500, 500, 200]);
-}
-
-#[test]
-fn a_stall_of_many_windows_is_over_with_the_first_good_one() {
-    let stalled = [&[(100, 99); 7][..], &[(300, 0)]].concat();
-    assert_eq!(capacities(&stalled), [1000, 1000, 1, 1, 1, 1, 1, 1000]);
-}
-
-#[test]
-fn a_lossy_window_that_serves_more_than_was_known_raises_it_at_once() {
-    assert_eq!(capacities(&[(3000, 1100), (3000, 1100)]), [2000, 2000]);
 }
 
 #[test]

@@ -1,17 +1,20 @@
 //! Writers keep to the limit, without a burst after a pause.
 
-use super::{CheckpointPace, WritePace};
-use std::time::Duration;
+use super::*;
 
 #[test]
-fn without_a_limit_nobody_waits() {
+fn without_a_limit_nobody_waits_and_a_pause_is_not_followed_by_a_burst() {
     let mut pace = WritePace::new(None);
     pace.spend(u64::MAX);
     assert_eq!(pace.wait(0), Duration::ZERO);
+    let mut pace = WritePace::new(Some(1_000_000));
+    assert_eq!(pace.wait(3_600_000_000_000), Duration::ZERO);
+    pace.spend(30_000);
+    assert_eq!(pace.wait(3_600_000_000_000), Duration::from_millis(20), "10 ms were kept");
 }
 
 #[test]
-fn a_block_is_paid_for_before_the_next() {
+fn a_block_is_paid_for_before_the_next_and_who_waits_as_told_writes_at_the_limit() {
     let mut pace = WritePace::new(Some(1000));
     for (now_ms, spent, wait_ms) in
         [(0, 100, 0), (0, 0, 100), (40, 0, 60), (100, 50, 0), (110, 0, 40), (150, 0, 0)]
@@ -20,18 +23,6 @@ fn a_block_is_paid_for_before_the_next() {
         assert_eq!(wait, Duration::from_millis(wait_ms), "at {now_ms} ms");
         pace.spend(spent);
     }
-}
-
-#[test]
-fn a_pause_is_not_followed_by_a_burst() {
-    let mut pace = WritePace::new(Some(1_000_000));
-    assert_eq!(pace.wait(3_600_000_000_000), Duration::ZERO);
-    pace.spend(30_000);
-    assert_eq!(pace.wait(3_600_000_000_000), Duration::from_millis(20), "10 ms were kept");
-}
-
-#[test]
-fn a_writer_that_waits_as_told_writes_at_the_limit() {
     let (mut pace, mut now, mut written) = (WritePace::new(Some(300 << 20)), 0, 0_u64);
     while now < 10_000_000_000 {
         now += pace.wait(now).as_nanos() as u64;

@@ -1,9 +1,8 @@
 //! When a checkpoint begins: by time, by bytes of log, by demand, and after failures.
 
-use super::{CheckpointReason, CheckpointVerdict, Situation, Trigger};
+use super::*;
 use crate::control::adaptive::{AdaptiveThreshold, ThresholdMeasure, ThresholdReading};
 use crate::control::recovery_time::RecoveryForecast;
-use std::time::Duration;
 
 /// Why a checkpoint begins, if one does.
 fn decide(trigger: &Trigger, now: &Situation) -> Option<CheckpointReason> {
@@ -46,7 +45,7 @@ fn forecast(log_bytes: u64, checkpoint_bytes: u64) -> RecoveryForecast {
 }
 
 #[test]
-fn the_interval_is_put_off_while_the_log_hardly_grows() {
+fn the_interval_waits_until_the_log_has_grown_and_without_a_log_for_a_change() {
     let trigger = Trigger { interval: Some(seconds(10)), ..Trigger::default() };
     for (since_end, log, checkpoint, expected) in [
         (9, 500 * MB, 0, None),
@@ -59,10 +58,6 @@ fn the_interval_is_put_off_while_the_log_hardly_grows() {
         let found = decide(&trigger, &situation(since_end, log, checkpoint));
         assert_eq!(found, expected, "{since_end} s, {log} of log, {checkpoint} of checkpoint");
     }
-}
-
-#[test]
-fn without_a_log_the_interval_waits_for_a_change_only() {
     let trigger = Trigger { interval: Some(seconds(10)), is_without_log: true, ..Trigger::default() };
     assert_eq!(decide(&trigger, &situation(10, 1, 1000 * MB)), Some(CheckpointReason::Interval));
     assert_eq!(decide(&trigger, &situation(1000, 0, 0)), None, "nothing has changed");
@@ -86,14 +81,10 @@ fn a_result_that_waits_begins_a_picture_and_after_a_failure_a_while_later() {
 }
 
 #[test]
-fn so_many_bytes_of_log_do_not_wait_for_the_interval() {
+fn so_many_bytes_or_entries_of_log_do_not_wait_for_the_interval_or_each_other() {
     let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(64 * MB), ..Trigger::default() };
     assert_eq!(decide(&trigger, &situation(1, 64 * MB, 10_000 * MB)), Some(CheckpointReason::LogBytes));
     assert_eq!(decide(&trigger, &situation(1, 64 * MB - 1, 0)), None);
-}
-
-#[test]
-fn so_many_entries_do_not_wait_for_their_bytes() {
     let trigger = Trigger { log_bytes: Some(64 * MB), log_records: Some(1_000), ..Trigger::default() };
     let after = |log_records| Situation { log_records, ..situation(1, MB, 0) };
     assert_eq!(decide(&trigger, &after(999)), None);
@@ -101,7 +92,7 @@ fn so_many_entries_do_not_wait_for_their_bytes() {
 }
 
 #[test]
-fn a_busy_database_is_left_alone_until_its_log_is_longer() {
+fn a_busy_database_is_left_alone_until_it_has_more_bytes_or_records_of_log() {
     let adaptive = AdaptiveThreshold { lower: 10 * MB, upper: 80 * MB, ..AdaptiveThreshold::of_capacity(1) };
     let trigger = Trigger { adaptive: Some(adaptive), ..Trigger::default() };
     for (load, least) in [(0.0, 10), (0.2, 10), (0.85, 80), (2.0, 80)] {
@@ -109,10 +100,16 @@ fn a_busy_database_is_left_alone_until_its_log_is_longer() {
         assert_eq!(decide(&trigger, &after(least * MB - 1)), None, "{load}");
         assert_eq!(decide(&trigger, &after(least * MB)), Some(CheckpointReason::Adaptive), "{load}");
     }
+    let trigger = Trigger { adaptive: Some(AdaptiveThreshold::of_his(15_000)), ..Trigger::default() };
+    let after = |log_records, load| Situation { log_records, load, ..situation(1, 1 << 40, 0) };
+    for (load, least) in [(0.3, 300_000), (0.85, 1_800_000)] {
+        assert_eq!(decide(&trigger, &after(least - 1, load)), None, "{load}");
+        assert_eq!(decide(&trigger, &after(least, load)), Some(CheckpointReason::Adaptive), "{load}");
+    }
 }
 
 #[test]
-fn a_target_for_recovery_counts_load_and_replay_at_their_rates() {
+fn a_target_for_recovery_counts_load_replay_and_what_the_log_grows_by_and_not_what_was_written() {
     let trigger = Trigger { recovery_time: Some(seconds(8)), ..Trigger::default() };
     for (log, checkpoint, expected) in [
         (799 * MB, 0, None),
@@ -125,10 +122,6 @@ fn a_target_for_recovery_counts_load_and_replay_at_their_rates() {
     ] {
         assert_eq!(decide(&trigger, &situation(1, log, checkpoint)), expected, "{log}, {checkpoint}");
     }
-}
-
-#[test]
-fn a_target_counts_what_the_log_grows_by_until_the_checkpoint_is_installed() {
     let trigger = Trigger { recovery_time: Some(seconds(8)), ..Trigger::default() };
     for (log, growth, is_due) in
         [(599 * MB, 2, false), (600 * MB, 2, true), (99 * MB, 60, false), (100 * MB, 60, true)]
@@ -137,21 +130,19 @@ fn a_target_counts_what_the_log_grows_by_until_the_checkpoint_is_installed() {
         let now = Situation { recovery, ..situation(1, log, 0) };
         assert_eq!(decide(&trigger, &now).is_some(), is_due, "{log} of log, {growth} s of growth");
     }
-}
-
-#[test]
-fn a_policy_of_records_takes_no_notice_of_bytes() {
-    let trigger = Trigger { adaptive: Some(AdaptiveThreshold::of_his(15_000)), ..Trigger::default() };
-    let after = |log_records, load| Situation { log_records, load, ..situation(1, 1 << 40, 0) };
-    for (load, least) in [(0.3, 300_000), (0.85, 1_800_000)] {
-        assert_eq!(decide(&trigger, &after(least - 1, load)), None, "{load}");
-        assert_eq!(decide(&trigger, &after(least, load)), Some(CheckpointReason::Adaptive), "{load}");
-    }
+    let trigger = Trigger { recovery_time: Some(seconds(10)), ..Trigger::default() };
+    let turn = |log_bytes, replayed_bytes| Situation {
+        recovery: forecast(replayed_bytes, 0),
+        turns: 4,
+        ..situation(0, log_bytes, 0)
+    };
+    assert_eq!(decide(&trigger, &turn(4000 * MB, 999 * MB)), None);
+    assert_eq!(decide(&trigger, &turn(0, 1000 * MB)), Some(CheckpointReason::RecoveryTime));
 }
 
 /// A trace of a quiet and of a busy hour: between 10 and 80 seconds, by the load.
 #[test]
-fn an_interval_follows_the_load_between_its_bounds() {
+fn an_interval_by_load_is_within_its_bounds_put_off_while_the_log_hardly_grows_and_divided_by_turns() {
     let trigger = Trigger { adaptive: Some(AdaptiveThreshold::of_time(1)), ..Trigger::default() };
     // ((0.5 - 0.2) / 0.65)^3 = 0.09832 of 70 seconds: 16.882 in all.
     for (load, least) in [(0.0, 10_000), (0.2, 10_000), (0.5, 16_882), (0.85, 80_000), (3.0, 80_000)] {
@@ -160,10 +151,6 @@ fn an_interval_follows_the_load_between_its_bounds() {
         assert_eq!(trigger.verdict(&after(least - 1)), CheckpointVerdict::NotDue, "{load}");
         assert_eq!(decide(&trigger, &after(least)), Some(CheckpointReason::Adaptive), "{load}");
     }
-}
-
-#[test]
-fn an_interval_by_load_is_put_off_while_the_log_hardly_grows() {
     let trigger = Trigger { adaptive: Some(AdaptiveThreshold::of_time(1)), ..Trigger::default() };
     assert_eq!(trigger.verdict(&situation(9_999, MB - 1, 0)), CheckpointVerdict::HardlyGrew);
     assert_eq!(trigger.verdict(&situation(9_999, 100 * MB, 1000 * MB)), CheckpointVerdict::HardlyGrew);
@@ -172,10 +159,6 @@ fn an_interval_by_load_is_put_off_while_the_log_hardly_grows() {
     assert_eq!(trigger.verdict(&situation(9, 1 << 40, 0)), CheckpointVerdict::NotDue);
     let without_log = Trigger { is_without_log: true, ..trigger };
     assert_eq!(decide(&without_log, &situation(10, 1, 1000 * MB)), Some(CheckpointReason::Adaptive));
-}
-
-#[test]
-fn a_turn_of_n_begins_after_an_nth_of_the_interval_by_load() {
     let trigger = Trigger { adaptive: Some(AdaptiveThreshold::of_time(1)), ..Trigger::default() };
     let turn = |since_end| Situation { turns: 5, ..situation(since_end, MB, 0) };
     assert_eq!(trigger.verdict(&turn(1)), CheckpointVerdict::NotDue);
@@ -200,7 +183,7 @@ fn a_reading_has_what_was_compared() {
 }
 
 #[test]
-fn it_says_why_none_begins() {
+fn it_says_why_none_begins_with_a_word_for_each_reason() {
     let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(64 * MB), ..Trigger::default() };
     let now = situation(20, MB - 1, 0);
     let failed = Situation { failures: 9, ..now.clone() };
@@ -214,10 +197,19 @@ fn it_says_why_none_begins() {
     ] {
         assert_eq!(trigger.verdict(&situation), verdict);
     }
+    let verdicts = [
+        (CheckpointVerdict::NotLooked, "not_looked"),
+        (CheckpointVerdict::Begins(CheckpointReason::LogBytes), "begins:log_bytes"),
+        (CheckpointVerdict::Begins(CheckpointReason::RecoveryTime), "begins:recovery_time"),
+        (CheckpointVerdict::HardlyGrew, "hardly_grew"),
+    ];
+    for (verdict, word) in verdicts {
+        assert_eq!(verdict.to_string(), word);
+    }
 }
 
 #[test]
-fn after_a_failure_only_a_demand_is_answered_at_once() {
+fn after_failures_only_a_demand_is_answered_at_once_and_the_others_wait_longer_and_longer() {
     let trigger = Trigger { interval: Some(seconds(0)), log_bytes: Some(1), ..Trigger::default() };
     let failed = Situation { failures: 1, ..situation(0, 64 * MB, 0) };
     assert_eq!(decide(&trigger, &failed), None);
@@ -225,10 +217,6 @@ fn after_a_failure_only_a_demand_is_answered_at_once() {
     assert_eq!(decide(&trigger, &demanded), Some(CheckpointReason::Demand));
     let later = Situation { since_end: seconds(1), ..failed };
     assert_eq!(decide(&trigger, &later), Some(CheckpointReason::LogBytes));
-}
-
-#[test]
-fn failures_in_a_row_put_the_next_attempt_off_for_longer_and_longer() {
     let trigger = Trigger { log_bytes: Some(1), ..Trigger::default() };
     for (failures, pause) in [(1, 1), (2, 2), (3, 4), (6, 32), (7, 64), (8, 64), (u32::MAX, 64)] {
         let after = |since_end| Situation { failures, ..situation(since_end, MB, 0) };
@@ -238,17 +226,13 @@ fn failures_in_a_row_put_the_next_attempt_off_for_longer_and_longer() {
 }
 
 #[test]
-fn a_log_that_waits_for_space_is_left_what_there_is() {
+fn without_settings_and_while_the_log_waits_for_space_only_a_demand_begins_one() {
+    assert_eq!(decide(&Trigger::default(), &situation(1 << 20, 1 << 40, 0)), None);
     let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(MB), ..Trigger::default() };
     let full = Situation { is_log_full: true, ..situation(20, 64 * MB, 0) };
     assert_eq!(decide(&trigger, &full), None);
     let demanded = Situation { is_demanded: true, ..full };
     assert_eq!(decide(&trigger, &demanded), Some(CheckpointReason::Demand));
-}
-
-#[test]
-fn without_settings_only_a_demand_begins_one() {
-    assert_eq!(decide(&Trigger::default(), &situation(1 << 20, 1 << 40, 0)), None);
 }
 
 #[test]
@@ -261,30 +245,5 @@ fn a_turn_of_n_begins_after_an_nth_of_the_time() {
             is_due,
             "{since_end} s of {turns} turns"
         );
-    }
-}
-
-#[test]
-fn what_recovery_would_replay_is_not_what_was_written_since_the_last_turn() {
-    let trigger = Trigger { recovery_time: Some(seconds(10)), ..Trigger::default() };
-    let turn = |log_bytes, replayed_bytes| Situation {
-        recovery: forecast(replayed_bytes, 0),
-        turns: 4,
-        ..situation(0, log_bytes, 0)
-    };
-    assert_eq!(decide(&trigger, &turn(4000 * MB, 999 * MB)), None);
-    assert_eq!(decide(&trigger, &turn(0, 1000 * MB)), Some(CheckpointReason::RecoveryTime));
-}
-
-#[test]
-fn reasons_and_verdicts_have_a_word_each() {
-    let verdicts = [
-        (CheckpointVerdict::NotLooked, "not_looked"),
-        (CheckpointVerdict::Begins(CheckpointReason::LogBytes), "begins:log_bytes"),
-        (CheckpointVerdict::Begins(CheckpointReason::RecoveryTime), "begins:recovery_time"),
-        (CheckpointVerdict::HardlyGrew, "hardly_grew"),
-    ];
-    for (verdict, word) in verdicts {
-        assert_eq!(verdict.to_string(), word);
     }
 }

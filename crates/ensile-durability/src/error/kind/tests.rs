@@ -4,9 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use ensile_base::{Epoch, Tid};
-use ensile_disk::{DiskError, Operation};
+use ensile_disk::Operation;
 
-use super::{ErrorKind, StorageError};
+use super::*;
 use crate::{DurabilityError, EntryKind};
 
 fn disk(kind: io::ErrorKind) -> DurabilityError {

@@ -2,48 +2,20 @@
 //!
 //! Neighbours: the tests of [`super`]; lives with an archive are in `tests/durability/archives`.
 
-use super::ArchiveList;
-use crate::DurabilityError;
-use crate::files::block::{FORMAT, Salt};
-use crate::files::manifest::generation::Generation;
-use crate::files::names::ARCHIVE;
-use crate::identity::Identity;
-use crate::recoverable::EntryKind;
-use ensile_base::Epoch;
-use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 
-fn identity() -> Identity {
-    Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")
-}
-
-fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
-    Generation {
-        number,
-        first: Epoch::new(first),
-        format: FORMAT,
-        entries: EntryKind::Values,
-        logs: 2,
-        salt: Salt::parse("1a2b3c4d").expect("a salt"),
-        database: identity(),
-        durable: durable.map(Epoch::new),
-        spans: Vec::new(),
-    }
-}
+use super::*;
+use crate::samples::{changes, generation, identity, salt, text_example};
 
 fn list(generations: Vec<Generation>) -> ArchiveList {
     ArchiveList { database: identity(), from: Epoch::new(60), generations }
 }
 
-fn document() -> &'static str {
-    include_str!("../../../../../docs/internals/formats/archive.md")
-}
-
 #[test]
 fn the_documented_list_is_read_and_written() {
     let expected = list(vec![generation(3, 61, Some(66)), generation(4, 70, None)]);
-    let example = document().split("```text\n").nth(2).and_then(|rest| rest.split("```").next());
-    assert_eq!(example, Some(&*expected.to_string()));
+    let document = include_str!("../../../../../docs/internals/formats/archive.md");
+    assert_eq!(text_example(document, 2), expected.to_string());
     let disk = SimDisk::new();
     disk.create_folder("archive").expect("makes");
     assert_eq!(ArchiveList::read(&disk, "archive").expect("reads"), None);
@@ -55,10 +27,8 @@ fn the_documented_list_is_read_and_written() {
 fn each_changed_byte_is_damage_and_a_newer_format_is_said_to_be_one() {
     let text = list(vec![generation(3, 61, Some(66)), generation(4, 70, None)]).to_string();
     let disk = SimDisk::new();
-    for at in 0..text.len() {
-        let mut bytes = text.clone().into_bytes();
-        bytes[at] ^= 1;
-        disk.put(ARCHIVE, bytes);
+    for (at, [changed, _]) in changes(&text) {
+        disk.put(ARCHIVE, changed);
         let read = ArchiveList::read(&disk, "");
         assert!(matches!(read, Err(DurabilityError::Damaged { .. })), "byte {at}: {read:?}");
     }
@@ -85,7 +55,7 @@ fn a_generation_comes_in_open_is_closed_once_and_stays() {
             "it has ended at 66"
         );
     }
-    let other = Generation { salt: Salt::parse("1a2b3c4e").expect("a salt"), ..generation(4, 70, None) };
+    let other = Generation { salt: salt("1a2b3c4e"), ..generation(4, 70, None) };
     assert!(closed.with_generations(&[other], none).is_err(), "another life has that number");
     assert!(
         closed.with_generations(&[generation(3, 61, Some(66))], none).is_err(),

@@ -1,21 +1,20 @@
 //! The grammar: round trips, refusals, and the bytes that `docs/internals/formats/log.md` shows.
 
+use ensile_base::Tid;
+
 use super::entries::FramedEntries;
 use super::origin::{OPENING_BYTES, Opened, Origin, PartPlace};
 use super::scan::ChainPlace;
-use super::{BlockKind, HEADER_BYTES, Header, NotABlock, Salt};
+use super::*;
 use crate::buffers::Buffer;
-use crate::identity::Identity;
 use crate::near_duplicates;
 use crate::recoverable::EntryKind;
-use ensile_base::checksum::crc32c;
-use ensile_base::{Epoch, Tid};
+use crate::samples::{self, assert_documented, hex_examples, reseal};
 
 const SALT: Salt = Salt(0x1a2b_3c4d);
 
 fn origin() -> Origin {
-    let identity = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
-    Origin { identity, salt: SALT, entries: EntryKind::Values }
+    Origin { salt: SALT, ..samples::origin() }
 }
 
 /// The data block of the format document.
@@ -56,38 +55,14 @@ fn documented_opening() -> (Header, Vec<u8>) {
     (header, block.to_vec())
 }
 
-/// Puts the header's right checksum behind what was changed in it.
-fn reseal(block: &mut [u8], salt: Salt) {
-    let crc = salt.checksum(&block[..76]);
-    block[76..80].copy_from_slice(&crc.to_le_bytes());
-}
-
-/// Compares an example of the document with what is written.
-fn assert_documented(index: usize, written: &[u8]) {
-    let text = include_str!("../../../../../docs/internals/formats/log.md");
-    let block = text
-        .split("```hex\n")
-        .nth(index)
-        .and_then(|rest| rest.split("```").next())
-        .expect("an example in hex");
-    let digits = block.lines().flat_map(|line| line.split('|').next().unwrap_or("").split_whitespace());
-    let bytes: Vec<u8> = digits.map(|pair| u8::from_str_radix(pair, 16).expect("two hex digits")).collect();
-    let hex: Vec<String> = written.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(
-        bytes,
-        written,
-        "the example should be:\n{}",
-        hex.chunks(8).map(|row| row.join(" ")).collect::<Vec<_>>().join("\n")
-    );
-}
-
 #[test]
 fn the_documented_bytes_are_the_ones_that_are_written() {
+    let examples = hex_examples(include_str!("../../../../../docs/internals/formats/log.md"));
     let (header, written) = documented();
-    assert_documented(1, &written);
+    assert_documented(&examples[0], &written);
     assert_eq!(Header::decode(&written, SALT).expect("decodes").0, header);
     let (header, written) = documented_opening();
-    assert_documented(2, &written);
+    assert_documented(&examples[1], &written);
     let opened = Opened::decode(&written).expect("decodes");
     let payload_crc = crc32c(&written[HEADER_BYTES..]);
     assert_eq!(opened.header, Header { payload_bytes: 48, payload_crc, ..header });
@@ -182,16 +157,12 @@ fn entries_come_back_as_they_were_pushed() {
 }
 
 #[test]
-fn a_cut_payload_is_refused_at_every_length() {
+fn a_cut_payload_and_status_bits_in_a_logged_tid_are_refused() {
     let (header, block) = documented();
     let payload = &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
     for length in 1..payload.len() {
         assert!(FramedEntries::new(&payload[..length]).any(|entry| entry.is_err()), "cut to {length}");
     }
-}
-
-#[test]
-fn status_bits_in_a_logged_tid_are_refused() {
     let (header, mut block) = documented();
     block[HEADER_BYTES] |= 1;
     let payload = &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
@@ -199,7 +170,7 @@ fn status_bits_in_a_logged_tid_are_refused() {
 }
 
 #[test]
-fn every_flipped_bit_of_a_header_is_seen() {
+fn every_flipped_bit_of_a_header_or_of_its_salt_is_seen() {
     let (_, block) = documented();
     for bit in 0..HEADER_BYTES * 8 {
         let mut damaged = block.clone();
@@ -209,6 +180,10 @@ fn every_flipped_bit_of_a_header_is_seen() {
         assert_eq!(found, expected, "bit {bit}");
     }
     assert_eq!(Header::decode(&[0; HEADER_BYTES], SALT), Err(NotABlock::Zeros));
+    let (_, block) = documented();
+    for bit in 0..32 {
+        assert_eq!(Header::decode(&block, Salt(SALT.0 ^ 1 << bit)), Err(NotABlock::BadCrc));
+    }
 }
 
 #[test]
@@ -237,7 +212,7 @@ fn an_entry_beyond_its_reservation_is_a_bug_that_stops() {
 }
 
 #[test]
-fn the_largest_epoch_is_refused_in_every_place() {
+fn the_largest_epoch_and_a_section_of_more_than_32_bits_are_unknown() {
     let set: [fn(&mut Header); 4] = [
         |header| header.epoch_min = Epoch::MAX,
         |header| header.epoch_max = Epoch::MAX,
@@ -259,10 +234,6 @@ fn the_largest_epoch_is_refused_in_every_place() {
             "{header:?}"
         );
     }
-}
-
-#[test]
-fn a_section_is_any_number_and_nothing_larger() {
     let header = Header { section: u32::MAX, ..Header::new(BlockKind::Rows, 1, 3) };
     let mut block = vec![0; HEADER_BYTES];
     header.encode(&mut block, SALT);
@@ -270,14 +241,6 @@ fn a_section_is_any_number_and_nothing_larger() {
     block[36] = 1;
     reseal(&mut block, SALT);
     assert_eq!(Header::decode(&block, SALT).map(|found| found.0.kind), Ok(BlockKind::Unknown));
-}
-
-#[test]
-fn a_header_of_another_salt_is_none() {
-    let (_, block) = documented();
-    for bit in 0..32 {
-        assert_eq!(Header::decode(&block, Salt(SALT.0 ^ 1 << bit)), Err(NotABlock::BadCrc));
-    }
 }
 
 /// Of a page file: a header of this kind, with all that it can say.
@@ -298,7 +261,7 @@ const EXTENT_KINDS: [BlockKind; 6] = [
 ];
 
 #[test]
-fn a_block_of_a_page_file_says_its_unit_and_its_checkpoint() {
+fn l7_a_block_of_a_page_file_says_its_unit_and_checkpoint_and_is_unknown_in_other_files() {
     for kind in EXTENT_KINDS {
         let header = extent_header(kind);
         let mut block = vec![0; HEADER_BYTES];
@@ -315,10 +278,6 @@ fn a_block_of_a_page_file_says_its_unit_and_its_checkpoint() {
             assert_eq!((found.kind, found.sequence), (BlockKind::Unknown, 7), "{kind:?}, byte {at}");
         }
     }
-}
-
-#[test]
-fn l7_a_kind_of_page_files_is_unknown_in_other_files_and_theirs_in_these() {
     for kind in EXTENT_KINDS {
         let mut block = vec![0; HEADER_BYTES];
         extent_header(kind).encode(&mut block, SALT);

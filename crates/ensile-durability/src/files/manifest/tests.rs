@@ -2,11 +2,17 @@
 
 mod backups;
 
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_disk::{BootId, Disk, FolderId};
+use ensile_sim::SimDisk;
+
 use super::text_form::Unusable;
-use super::{Making, Manifest, ManifestKeeper, NotReplaced};
+use super::*;
 use crate::entry_type::{EntryType, TypeRole};
+use crate::files::block::FORMAT;
 use crate::files::block::extent::{Extent, ExtentPlace};
-use crate::files::block::{FORMAT, Salt};
 use crate::files::manifest::application::{ApplicationName, application_name};
 use crate::files::manifest::archive_seal::ArchiveSeal;
 use crate::files::manifest::generation::Generation;
@@ -19,48 +25,16 @@ use crate::files::manifest::shipping_target::ShipsTo;
 use crate::files::names::{MANIFEST, PageFileName};
 use crate::identity::Identity;
 use crate::range::RangeStart;
-use crate::recoverable::EntryKind;
-use ensile_base::Epoch;
-use ensile_disk::{BootId, Disk, FolderId};
-use ensile_sim::SimDisk;
-use std::sync::Arc;
-
-fn identity() -> Identity {
-    Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")
-}
+use crate::samples::{self, generation, identity, other_identity, text_example};
 
 fn main() -> FolderId {
     FolderId { inode: 131_073, born_nanos: Some(1_763_812_345_123_456_789) }
 }
 
-fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
-    let salt = Salt::parse("1a2b3c4d").expect("a salt");
-    Generation {
-        number,
-        first: Epoch::new(first),
-        format: FORMAT,
-        entries: EntryKind::Values,
-        logs: 2,
-        salt,
-        database: identity(),
-        durable: durable.map(Epoch::new),
-        spans: Vec::new(),
-    }
-}
-
 fn part_files(number: u64, generation: u64) -> PartFiles {
-    PartFiles {
-        number,
-        generation,
-        checkpointers: 2,
-        files: 4,
-        entries: 9000,
-        bytes: 1_234_568,
-        salt: Salt::parse("5e6f7a8b").expect("a salt"),
-        seal: 0x0a1b_2c3d,
-        // It was written before this copy was adopted.
-        database: Identity::parse("00112233445566778899aabbccddeeff").expect("one"),
-    }
+    // It was written before this copy was adopted.
+    let database = other_identity();
+    PartFiles { files: 4, bytes: 1_234_568, database, ..samples::part_files(number, generation) }
 }
 
 fn fuzzy(low: u64, high: u64, files: PartFiles) -> InstalledCheckpoint {
@@ -102,12 +76,11 @@ fn manifest() -> Manifest {
 
 /// The text with its checksum made anew.
 fn with_checksum(text: &str) -> String {
-    let body = &text[..text.rfind("crc32c ").expect("a checksum")];
-    format!("{body}crc32c {:08x}\n", ensile_base::checksum::crc32c(body.as_bytes()))
+    crate::files::text::with_checksum(&text[..text.rfind("crc32c ").expect("a checksum")])
 }
 
 #[test]
-fn l7_a_newer_versions_manifest_is_told_from_a_damaged_one() {
+fn i2_l7_a_newer_manifest_is_told_from_a_damaged_one_and_one_that_is_made_lists_no_generation() {
     let text = manifest().to_string();
     let format = format!("format {FORMAT}");
     for (what, with) in [("manifest 3", "manifest 8"), ("manifest 3", "manifest 2"), (&format, "format 99")] {
@@ -116,10 +89,6 @@ fn l7_a_newer_versions_manifest_is_told_from_a_damaged_one() {
     }
     let unknown = with_checksum(&text.replace("state created", "state unheard-of"));
     assert_eq!(Manifest::parse(&unknown), Err(Unusable::Damaged("a line cannot be read")));
-}
-
-#[test]
-fn i2_a_database_that_is_being_made_lists_no_generation() {
     let creating = Manifest::new(Identity::draw(), main());
     assert_eq!(Manifest::parse(&creating.to_string()), Ok(creating.clone()));
     let with_log = Manifest { state: Making::Creating, ..without_checkpoint(vec![generation(1, 1, None)]) };
@@ -127,31 +96,13 @@ fn i2_a_database_that_is_being_made_lists_no_generation() {
     for contradiction in [with_log, without_log] {
         assert!(Manifest::parse(&contradiction.to_string()).is_err(), "{contradiction:?}");
     }
-}
-
-#[test]
-fn l6_a_generation_above_what_is_reserved_is_refused() {
-    let manifest = Manifest { reserved: Epoch::new(69), ..manifest() };
-    assert!(Manifest::parse(&manifest.to_string()).is_err());
-}
-
-#[test]
-fn what_read_would_refuse_for_its_length_is_not_written() {
-    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
-    keeper.replace(manifest()).expect("writes");
-    let many = (1..250_000).map(|number| generation(number, 2 * number, Some(2 * number)));
-    let many = many.chain([generation(250_000, 500_001, None)]).collect();
-    let huge = Manifest { reserved: Epoch::new(600_000), ..without_checkpoint(many) };
-    assert!(matches!(keeper.replace(huge), Err(NotReplaced::OldStands(_))));
-    assert_eq!(Manifest::read(&*disk).expect("whole"), Some(manifest()));
+    assert_every_change_is_seen(&manifest().to_string());
 }
 
 #[test]
 fn the_documented_text_is_the_one_that_is_written() {
     let document = include_str!("../../../../../docs/internals/formats/manifest.md");
-    let example =
-        document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let example = text_example(document, 1);
     assert_eq!(example, manifest().to_string());
     assert_eq!(Manifest::parse(example), Ok(manifest()));
     let other = |index| document.split("```text\n").nth(index).and_then(|rest| rest.split("\n```").next());
@@ -163,10 +114,10 @@ fn the_documented_text_is_the_one_that_is_written() {
     assert_eq!(other(6), Some(&*archived().to_string()));
     let lineage = other(7).expect("an example");
     assert_eq!(Lineage::parse(lineage).map(|lineage| lineage.to_string()).as_deref(), Some(lineage));
-    let ancestors = [Identity::parse("00112233445566778899aabbccddeeff").expect("one")].into();
+    let ancestors = [other_identity()].into();
     let text = Manifest { ancestors, ..manifest() }.to_string();
     assert_eq!(other(8), text.lines().find(|line| line.starts_with("ancestors ")));
-    let store = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let store = other_identity();
     for is_fenced in [false, true] {
         let shipping = Manifest { ships_to: Some(ShipsTo { store, is_fenced }), ..manifest() };
         let text = shipping.to_string();
@@ -256,7 +207,7 @@ fn l7_a_name_is_said_by_a_newer_format_than_programs_without_names_read_and_noth
 #[test]
 fn i1_whose_files_were_listed_is_remembered() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let of_checkpoint = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let of_checkpoint = other_identity();
     let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
     keeper.replace(manifest()).expect("writes");
     let is_ours = |manifest: &Manifest, of| manifest.check_ours("a", of).is_ok();
@@ -493,24 +444,15 @@ fn a_picture_whose_root_is_in_none_of_its_files_is_refused() {
     }
 }
 
-#[test]
-fn every_changed_byte_is_seen() {
-    assert_every_change_is_seen(&manifest().to_string());
-}
-
 fn assert_every_change_is_seen(text: &str) {
-    for at in 0..text.len() {
-        let mut bytes = text.to_owned().into_bytes();
-        bytes[at] ^= 1;
-        assert!(String::from_utf8(bytes).map_or(true, |text| Manifest::parse(&text).is_err()), "at {at}");
-    }
-    for length in 0..text.len() {
-        assert!(Manifest::parse(&text[..length]).is_err(), "cut to {length}");
+    for (at, bytes) in samples::changes(text) {
+        let is_seen = |bytes| String::from_utf8(bytes).map_or(true, |text| Manifest::parse(&text).is_err());
+        assert!(bytes.into_iter().all(is_seen), "changed at {at}, or cut to {at}");
     }
 }
 
 #[test]
-fn l4_generations_out_of_order_are_refused() {
+fn l4_l6_generations_out_of_order_or_above_what_is_reserved_are_refused() {
     for generations in [
         vec![],
         vec![generation(1, 1, Some(5))],
@@ -523,6 +465,8 @@ fn l4_generations_out_of_order_are_refused() {
         let manifest = without_checkpoint(generations);
         assert!(Manifest::parse(&manifest.to_string()).is_err(), "{manifest:?}");
     }
+    let manifest = Manifest { reserved: Epoch::new(69), ..manifest() };
+    assert!(Manifest::parse(&manifest.to_string()).is_err());
 }
 
 #[test]
@@ -631,7 +575,7 @@ fn installing_takes_earlier_generations_off_the_list() {
 }
 
 #[test]
-fn a_failed_replacement_says_whether_the_old_one_stands() {
+fn a_replacement_that_fails_or_is_too_long_says_whether_the_old_one_stands() {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
@@ -643,4 +587,12 @@ fn a_failed_replacement_says_whether_the_old_one_stands() {
     sim.fail_folder_sync(1);
     assert!(matches!(keeper.replace(next), Err(NotReplaced::Unknown(_))));
     assert_eq!(keeper.manifest(), &manifest());
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut keeper = ManifestKeeper::begin(&disk, None).expect("writes");
+    keeper.replace(manifest()).expect("writes");
+    let many = (1..250_000).map(|number| generation(number, 2 * number, Some(2 * number)));
+    let many = many.chain([generation(250_000, 500_001, None)]).collect();
+    let huge = Manifest { reserved: Epoch::new(600_000), ..without_checkpoint(many) };
+    assert!(matches!(keeper.replace(huge), Err(NotReplaced::OldStands(_))));
+    assert_eq!(Manifest::read(&*disk).expect("whole"), Some(manifest()));
 }

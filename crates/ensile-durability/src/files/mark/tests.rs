@@ -1,14 +1,13 @@
 //! The mark's text, its damages, and a crash while it is written.
 
-use super::Mark;
-use crate::identity::Identity;
-use ensile_disk::{Disk, FolderId};
 use ensile_sim::{SimDisk, Survival};
 
+use super::*;
+use crate::samples::{changes, identity, text_example};
+
 fn mark() -> Mark {
-    let database = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
     let main = FolderId { inode: 131_073, born_nanos: Some(1_763_812_345_123_456_789) };
-    Mark { database, name: "log0".to_owned(), main }
+    Mark { database: identity(), name: "log0".to_owned(), main }
 }
 
 fn with(bytes: &[u8]) -> SimDisk {
@@ -20,20 +19,16 @@ fn with(bytes: &[u8]) -> SimDisk {
 #[test]
 fn the_documented_text_is_the_one_that_is_written() {
     let document = include_str!("../../../../../docs/internals/formats/folder.md");
-    let example = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
-    assert_eq!(example.expect("an example"), mark().to_string());
+    assert_eq!(text_example(document, 1), mark().to_string());
     let disk = with(mark().to_string().as_bytes());
     assert_eq!(Mark::read(&disk, "log0").expect("reads"), Some(mark()));
 }
 
 #[test]
 fn a_changed_or_cut_mark_is_damaged_and_names_its_file() {
-    let text = mark().to_string().into_bytes();
-    for at in 0..text.len() {
-        let mut changed = text.clone();
-        changed[at] ^= 1;
-        for bytes in [&changed[..], &text[..at]] {
-            let error = Mark::read(&with(bytes), "log0").expect_err("it is not whole").to_string();
+    for (at, bytes) in changes(&mark().to_string()) {
+        for bytes in bytes {
+            let error = Mark::read(&with(&bytes), "log0").expect_err("it is not whole").to_string();
             assert!(error.contains("log0/FOLDER"), "byte {at}: {error}");
         }
     }

@@ -1,49 +1,6 @@
 //! Names of files: one spelling each.
-//!
-//! Neighbours: the tests of [`super`].
 
-use super::{
-    BufferListName, BufferName, PageFileName, PartName, SegmentFile, SegmentName, checkpoint_folder,
-};
-use ensile_base::Epoch;
-
-#[test]
-fn page_files_are_spelled_one_way() {
-    let name = PageFileName { folder: 2, number: 11 };
-    assert_eq!(name.to_string(), format!("{}/pages-11", checkpoint_folder(2)));
-    assert_eq!(PageFileName::parse(2, "pages-11"), Some(name));
-    for other in ["pages-", "pages-011", "pages-+11", "pages--1", "pages-1-1", "ckpt-7-11", "pages"] {
-        assert_eq!(PageFileName::parse(2, other), None, "{other}");
-    }
-}
-
-#[test]
-fn mapped_buffers_are_spelled_one_way() {
-    let name = BufferName { generation: 7, logger: 2, number: 11 };
-    assert_eq!(name.to_string(), "log2/buffer-7-11");
-    assert_eq!(BufferName::parse(2, "buffer-7-11"), Some(name));
-    let list = BufferListName { generation: 7, logger: 2 };
-    assert_eq!(list.to_string(), "log2/buffers-7");
-    assert_eq!(BufferListName::parse(2, "buffers-7"), Some(list));
-    assert!(
-        ["buffers-07", "buffers-7-1", "buffer-7"]
-            .iter()
-            .all(|other| BufferListName::parse(2, other).is_none())
-    );
-    for other in ["buffer-7", "buffer-07-11", "buffer-7-11-1", "buffer-7-+11", "buffer--1-1", "log-7-11"] {
-        assert_eq!(BufferName::parse(2, other), None, "{other}");
-    }
-}
-
-#[test]
-fn parts_of_a_checkpoint_are_spelled_one_way() {
-    let part = PartName { checkpoint: 7, checkpointer: 2, file: 11 };
-    assert_eq!(part.to_string(), format!("{}/ckpt-7-11", checkpoint_folder(2)));
-    assert_eq!(PartName::parse(2, "ckpt-7-11"), Some(part));
-    for other in ["ckpt-7", "ckpt-07-11", "ckpt-7-11-1", "ckpt-7-+11", "ckpt--1-1", "log-0-1-1"] {
-        assert_eq!(PartName::parse(2, other), None, "{other}");
-    }
-}
+use super::*;
 
 #[test]
 fn names_are_spelled_one_way() {
@@ -67,5 +24,31 @@ fn names_are_spelled_one_way() {
     ];
     for other in others.into_iter().chain(["MANIFEST", "log-12-45-to-06", &most]) {
         assert_eq!(SegmentFile::parse(3, other), None, "{other}");
+    }
+    let name = PageFileName { folder: 2, number: 11 };
+    assert_eq!(name.to_string(), format!("{}/pages-11", checkpoint_folder(2)));
+    assert_eq!(PageFileName::parse(2, "pages-11"), Some(name));
+    for other in ["pages-", "pages-011", "pages-+11", "pages--1", "pages-1-1", "ckpt-7-11", "pages"] {
+        assert_eq!(PageFileName::parse(2, other), None, "{other}");
+    }
+    let name = BufferName { generation: 7, logger: 2, number: 11 };
+    assert_eq!(name.to_string(), "log2/buffer-7-11");
+    assert_eq!(BufferName::parse(2, "buffer-7-11"), Some(name));
+    let list = BufferListName { generation: 7, logger: 2 };
+    assert_eq!(list.to_string(), "log2/buffers-7");
+    assert_eq!(BufferListName::parse(2, "buffers-7"), Some(list));
+    assert!(
+        ["buffers-07", "buffers-7-1", "buffer-7"]
+            .iter()
+            .all(|other| BufferListName::parse(2, other).is_none())
+    );
+    for other in ["buffer-7", "buffer-07-11", "buffer-7-11-1", "buffer-7-+11", "buffer--1-1", "log-7-11"] {
+        assert_eq!(BufferName::parse(2, other), None, "{other}");
+    }
+    let part = PartName { checkpoint: 7, checkpointer: 2, file: 11 };
+    assert_eq!(part.to_string(), format!("{}/ckpt-7-11", checkpoint_folder(2)));
+    assert_eq!(PartName::parse(2, "ckpt-7-11"), Some(part));
+    for other in ["ckpt-7", "ckpt-07-11", "ckpt-7-11-1", "ckpt-7-+11", "ckpt--1-1", "log-0-1-1"] {
+        assert_eq!(PartName::parse(2, other), None, "{other}");
     }
 }

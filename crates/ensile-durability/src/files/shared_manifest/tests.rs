@@ -2,79 +2,44 @@
 //!
 //! Neighbours: the tests of [`super`]; lives that ship are in `tests/durability/shipping`.
 
-use super::{SharedFile, SharedLog, SharedManifest, UnusableShared, file_of, manifest_name, manifest_number};
-use crate::entry_type::{EntryType, TypeRole};
-use crate::files::block::{FORMAT, Salt};
+use super::*;
+use crate::entry_type::TypeRole;
 use crate::files::manifest::application::application_name;
-use crate::files::manifest::backup_states::FilesState;
-use crate::files::manifest::generation::{Generation, LogSpan};
+use crate::files::manifest::generation::Generation;
 use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
 use crate::files::names::{PartName, SegmentFile, SegmentName};
-use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use ensile_base::Epoch;
-
-fn identity(text: &str) -> Identity {
-    Identity::parse(text).expect("one")
-}
-
-fn own() -> Identity {
-    identity("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f")
-}
-
-fn salt(text: &str) -> Salt {
-    Salt::parse(text).expect("a salt")
-}
+use crate::samples::{self, identity, salt};
 
 fn generation(number: u64, first: u64) -> Generation {
-    Generation {
-        number,
-        first: Epoch::new(first),
-        format: FORMAT,
-        entries: EntryKind::Operations,
-        logs: 0,
-        salt: salt("1a2b3c4d"),
-        database: own(),
-        durable: None,
-        spans: Vec::new(),
-    }
+    Generation { entries: EntryKind::Operations, logs: 0, ..samples::generation(number, first, None) }
 }
 
 fn manifest() -> SharedManifest {
     let shared =
-        |salt, bytes| SharedFile { shipper: own(), salt, bytes, crc: 0x0a1b_2c3d, object_bytes: None };
+        |salt, bytes| SharedFile { shipper: identity(), salt, bytes, crc: 0x0a1b_2c3d, object_bytes: None };
     let log = |number| SharedLog {
         file: SegmentFile::from(SegmentName { generation: 4, logger: 0, number }),
         shared: shared(salt("1a2b3c4d"), 4096),
         largest: Epoch::new(60 + number),
     };
-    let files = PartFiles {
-        number: 7,
-        generation: 4,
-        checkpointers: 1,
-        files: 1,
-        entries: 9000,
-        bytes: 100_000_000,
-        salt: salt("5e6f7a8b"),
-        seal: 0x0a1b_2c3d,
-        database: own(),
-    };
+    let files = PartFiles { checkpointers: 1, files: 1, bytes: 100_000_000, ..samples::part_files(7, 4) };
     let part = SharedFile { object_bytes: Some(67_108_864), ..shared(salt("5e6f7a8b"), 100_000_000) };
     let checkpoint = FuzzyCheckpoint { low: Epoch::new(62), high: Epoch::new(64), files };
     let spans = vec![LogSpan { first: 2, last: 3, bytes: 2048 }];
     let closed = Generation { logs: 1, durable: Some(Epoch::new(66)), spans, ..generation(4, 61) };
     let generations = vec![closed, generation(5, 67)];
     SharedManifest {
-        store: identity("00112233445566778899aabbccddeeff"),
+        store: samples::other_identity(),
         number: 12,
         term: 2,
         attempt: 0x0123_4567_89ab_cdef,
-        shipper: own(),
+        shipper: identity(),
         reserved: Epoch::new(5000),
         durable: Some(Epoch::new(70)),
         application: Some(application_name("prices, partition 0 of 4").expect("a name")),
         types: Vec::new(),
-        fenced: vec![identity("4a1e0c9a77d24f0e8f6d3a2b1c4d5e6f")],
+        fenced: vec![Identity::parse("4a1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")],
         next: (4, salt("1a2b3c4d")),
         parts: vec![(PartName { checkpoint: 7, checkpointer: 0, file: 0 }, part)],
         logs: vec![log(2), log(3)],
@@ -99,11 +64,9 @@ fn the_documented_manifest_is_read_and_written() {
 #[test]
 fn each_changed_byte_is_damage_and_a_newer_format_is_said_to_be_one() {
     let text = manifest().to_string();
-    for at in 0..text.len() {
-        let mut bytes = text.clone().into_bytes();
-        bytes[at] ^= 1;
-        assert!(matches!(SharedManifest::parse(&bytes), Err(UnusableShared::Damaged(_))), "byte {at}");
-        assert!(SharedManifest::parse(&text.as_bytes()[..at]).is_err(), "cut at {at}");
+    for (at, [changed, cut]) in samples::changes(&text) {
+        assert!(matches!(SharedManifest::parse(&changed), Err(UnusableShared::Damaged(_))), "byte {at}");
+        assert!(SharedManifest::parse(&cut).is_err(), "cut at {at}");
     }
     let newer = of_format(&text, 5);
     assert_eq!(SharedManifest::parse(newer.as_bytes()), Err(UnusableShared::Newer));
@@ -185,7 +148,7 @@ fn h1_a_manifest_that_lacks_a_file_of_its_state_is_not_whole() {
         |manifest| manifest.parts[0].1.object_bytes = Some(0),
         |manifest| manifest.parts[0].1.object_bytes = Some(100_000_000),
         |manifest| manifest.term = 1,
-        |manifest| manifest.fenced = vec![own()],
+        |manifest| manifest.fenced = vec![identity()],
         |manifest| manifest.state.generations[0].spans.clear(),
         |manifest| manifest.reserved = Epoch::new(60),
         |manifest| manifest.durable = Some(Epoch::new(65)),

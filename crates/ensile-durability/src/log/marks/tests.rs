@@ -1,7 +1,6 @@
 //! Which epochs need a mark, and how far each frontier may go.
 
-use super::{Frontier, MarkTable};
-use ensile_base::Epoch;
+use super::*;
 
 const fn e(number: u64) -> Epoch {
     Epoch::new(number)
@@ -13,7 +12,7 @@ fn sync(marks: &MarkTable, logger: usize, epoch: Epoch) {
 }
 
 #[test]
-fn epochs_without_entries_pass_without_a_mark() {
+fn epochs_without_entries_pass_without_a_mark_unless_one_is_asked_for() {
     let marks = MarkTable::new(2, e(4));
     marks.advance(0, Frontier::Appended, e(9));
     assert_eq!(marks.announceable_epoch(Frontier::Synced), e(4), "the other logger has not looked yet (L1)");
@@ -21,10 +20,6 @@ fn epochs_without_entries_pass_without_a_mark() {
     assert!(!marks.needs_mark(0, e(9)));
     assert_eq!(marks.announceable_epoch(Frontier::Synced), e(7));
     assert_eq!(marks.of_all(Frontier::Synced), e(4), "blocks never carry a D without a mark (L5)");
-}
-
-#[test]
-fn a_mark_that_is_asked_for_is_written_without_an_entry() {
     let marks = MarkTable::new(2, e(4));
     marks.advance(0, Frontier::Appended, e(9));
     marks.advance(1, Frontier::Appended, e(9));

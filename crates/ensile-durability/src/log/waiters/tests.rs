@@ -1,10 +1,8 @@
 //! Waiters are woken by their epoch, by the poison, or by their own deadline.
 
-use super::{Fullness, LogEnd, Waiters};
-use crate::DurabilityError;
-use ensile_base::Epoch;
 use std::sync::Arc;
-use std::task::{Wake, Waker};
+
+use super::*;
 
 type Answer = Option<Result<(), DurabilityError>>;
 
@@ -13,7 +11,14 @@ fn poll(waiters: &Waiters, epoch: u64, slot: &mut Option<u64>) -> Answer {
 }
 
 #[test]
-fn nothing_is_announced_after_the_poison() {
+fn waiters_are_woken_by_their_own_epoch_only_and_by_nothing_after_the_poison() {
+    let waiters = Waiters::new(Epoch::ZERO);
+    assert!(poll(&waiters, 5, &mut None).is_none());
+    assert!(poll(&waiters, 7, &mut None).is_none());
+    assert_eq!(waiters.wanted_epoch(), Epoch::new(7));
+    assert_eq!(waiters.announce(|| Epoch::new(5)), Some(Epoch::new(5)));
+    assert_eq!(waiters.list.lock().waiting.keys().map(|slot| slot.0).collect::<Vec<_>>(), [Epoch::new(7)]);
+    assert_eq!(waiters.announce(|| Epoch::new(4)), None, "D never goes back");
     let waiters = Waiters::new(Epoch::new(3));
     waiters.end(LogEnd::Poisoned("sync failed".into()));
     waiters.end(LogEnd::Poisoned("again".into()));
@@ -24,17 +29,6 @@ fn nothing_is_announced_after_the_poison() {
         panic!("an unknown outcome")
     };
     assert_eq!(&*reason, "sync failed", "the first reason stays");
-}
-
-#[test]
-fn waiters_are_woken_by_their_own_epoch_only() {
-    let waiters = Waiters::new(Epoch::ZERO);
-    assert!(poll(&waiters, 5, &mut None).is_none());
-    assert!(poll(&waiters, 7, &mut None).is_none());
-    assert_eq!(waiters.wanted_epoch(), Epoch::new(7));
-    assert_eq!(waiters.announce(|| Epoch::new(5)), Some(Epoch::new(5)));
-    assert_eq!(waiters.list.lock().waiting.keys().map(|slot| slot.0).collect::<Vec<_>>(), [Epoch::new(7)]);
-    assert_eq!(waiters.announce(|| Epoch::new(4)), None, "D never goes back");
 }
 
 #[test]

@@ -2,27 +2,24 @@
 
 use std::sync::Arc;
 
-use super::{Chain, check_origin, is_opened_next};
-use crate::DurabilityError;
+use ensile_base::Tid;
+use ensile_base::random::Random;
+use ensile_disk::FolderId;
+use ensile_sim::SimDisk;
+
+use super::*;
 use crate::buffers::Buffer;
-use crate::files::block::origin::{OPENING_BYTES, Origin, PartPlace};
+use crate::files::block::origin::PartPlace;
 use crate::files::block::{BlockKind, FORMAT, HEADER_BYTES, Header, Salt};
-use crate::files::log::file_chain::{FileChain, FileOpening};
 use crate::files::log::next_file::NextFile;
 use crate::files::manifest::Manifest;
-use crate::files::manifest::generation::Generation;
-use crate::files::names::{SegmentFile, SegmentName};
 use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::log::segments::Segments;
 use crate::near_duplicates;
-use crate::recoverable::EntryKind;
 use crate::recovery::cleanup::free_covered;
 use crate::recovery::log_files;
-use ensile_base::random::Random;
-use ensile_base::{Epoch, Tid};
-use ensile_disk::{Disk, FolderId};
-use ensile_sim::SimDisk;
+use crate::samples;
 
 const NAME: SegmentName = SegmentName { generation: 3, logger: 1, number: 0 };
 /// A data block with one entry of 20 bytes, and the mark behind it.
@@ -33,8 +30,7 @@ fn salt() -> Salt {
 }
 
 fn origin() -> Origin {
-    let identity = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
-    Origin { identity, salt: salt(), entries: EntryKind::Values }
+    Origin { salt: salt(), ..samples::origin() }
 }
 
 /// A log of `steps` steps from epoch 11 on, one entry filled with `fill` and a mark in each; `files` files.
@@ -105,13 +101,23 @@ const fn step_at(step: usize) -> usize {
 }
 
 #[test]
-fn a_whole_log_is_a_chain_over_all_its_files() {
+fn a_whole_log_is_a_chain_over_all_its_files_and_a_file_is_read_by_itself() {
     let disk = write_log(40, 1, 4096);
     let files = files(&disk);
     assert!(files.len() > 1);
     let chain = read(&disk);
     assert_eq!((chain.mark, chain.seen, entries(&chain)), (Epoch::new(50), Epoch::new(50), 40));
     assert_eq!((chain.end.file, chain.tail.bytes), (files[files.len() - 1], 0));
+    let disk = write_log(60, 1, 4096);
+    let whole = read(&disk);
+    let link = &whole.links[1];
+    let alone = FileChain::read(&disk, link.file, None).expect("reads");
+    assert_eq!((alone.end, alone.largest, &alone.runs), (link.end, link.largest, &link.runs));
+    assert!(alone.synced_to < alone.end, "nothing in it shows that its last mark is synced");
+    assert_eq!(link.synced_to, link.end, "the next file does");
+    let disk = write_log(40, 1, 4096);
+    disk.create(&format!("{NAME}")).expect("creates");
+    assert!(matches!(log_files::find(&disk, &manifest()), Err(DurabilityError::Damaged { .. })));
 }
 
 #[test]
@@ -127,13 +133,6 @@ fn closed_files_are_named_by_their_largest_epoch_and_read_by_either_name() {
     let after = read(&disk);
     assert_eq!((after.mark, entries(&after)), (before.mark, 40));
     assert!(after.links.iter().zip(&before.links).all(|(a, b)| a.runs == b.runs && a.largest == b.largest));
-}
-
-#[test]
-fn two_files_of_one_number_are_damage() {
-    let disk = write_log(40, 1, 4096);
-    disk.create(&format!("{NAME}")).expect("creates");
-    assert!(matches!(log_files::find(&disk, &manifest()), Err(DurabilityError::Damaged { .. })));
 }
 
 #[test]
@@ -164,17 +163,6 @@ fn a_log_may_begin_with_a_later_file_if_a_checkpoint_covers_what_is_gone() {
 }
 
 #[test]
-fn a_file_is_read_by_itself() {
-    let disk = write_log(60, 1, 4096);
-    let whole = read(&disk);
-    let link = &whole.links[1];
-    let alone = FileChain::read(&disk, link.file, None).expect("reads");
-    assert_eq!((alone.end, alone.largest, &alone.runs), (link.end, link.largest, &link.runs));
-    assert!(alone.synced_to < alone.end, "nothing in it shows that its last mark is synced");
-    assert_eq!(link.synced_to, link.end, "the next file does");
-}
-
-#[test]
 fn payloads_are_looked_at_only_where_nothing_shows_that_they_were_synced() {
     for (step, is_synced) in [(0, true), (1, true), (2, false)] {
         let disk = write_log(3, 1, 1 << 20);
@@ -192,14 +180,17 @@ fn payloads_are_looked_at_only_where_nothing_shows_that_they_were_synced() {
 }
 
 #[test]
-fn neighbouring_blocks_are_one_run_marks_included() {
+fn neighbouring_blocks_are_one_run_and_later_blocks_show_what_was_synced() {
     let chain = read(&write_log(1000, 1, 1 << 20));
     assert_eq!(chain.links[0].runs.len(), 1);
     assert_eq!(entries(&chain), 1000);
+    let disk = write_log(3, 1, 1 << 20);
+    // The third data block shows the second mark; the third mark is shown by nothing.
+    assert_eq!(read(&disk).links[0].synced_to, step_at(2) as u64);
 }
 
 #[test]
-fn intact_blocks_out_of_their_order_do_not_belong() {
+fn intact_blocks_out_of_their_order_or_of_another_history_do_not_belong() {
     let disk = write_log(4, 1, 1 << 20);
     let second = disk.bytes(&NAME.to_string())[step_at(1)..step_at(2)].to_vec();
     splice(&disk, step_at(2), &second);
@@ -207,10 +198,6 @@ fn intact_blocks_out_of_their_order_do_not_belong() {
     assert_eq!((chain.mark, chain.end.offset), (Epoch::new(12), step_at(2) as u64));
     assert_eq!(entries(&chain), 2);
     assert_eq!(chain.seen, Epoch::new(14), "what stands behind the gap is seen (L4)");
-}
-
-#[test]
-fn a_block_of_the_right_number_from_another_history_does_not_belong() {
     let disk = write_log(4, 1, 1 << 20);
     let other = write_log(4, 2, 1 << 20).bytes(&NAME.to_string());
     splice(&disk, step_at(2), &other[step_at(2)..step_at(3)]);
@@ -219,7 +206,7 @@ fn a_block_of_the_right_number_from_another_history_does_not_belong() {
 }
 
 #[test]
-fn a_later_file_does_not_continue_a_broken_one() {
+fn a_later_file_does_not_continue_a_broken_one_and_is_searched_with_the_logs_salt() {
     let disk = write_log(40, 1, 4096);
     let first = files(&disk)[0];
     splice(&disk, step_at(3) + 4, &[0xff]);
@@ -228,10 +215,6 @@ fn a_later_file_does_not_continue_a_broken_one() {
     assert_eq!((chain.mark, entries(&chain)), (Epoch::new(13), 3));
     assert!(chain.seen > Epoch::new(40));
     assert_eq!(chain.beyond, files(&disk)[1..]);
-}
-
-#[test]
-fn a_later_file_whose_first_block_is_gone_is_searched_with_the_logs_salt() {
     let disk = write_log(60, 1, 4096);
     let second = files(&disk)[1];
     let whole = read(&disk);
@@ -249,13 +232,6 @@ fn zeros_behind_the_last_block_are_no_tail_and_other_bytes_are() {
     let chain = read(&disk);
     assert_eq!((chain.end.offset, chain.tail.bytes), (step_at(2) as u64, 1001));
     assert_eq!(chain.mark, Epoch::new(12));
-}
-
-#[test]
-fn what_later_blocks_show_to_be_synced_is_known() {
-    let disk = write_log(3, 1, 1 << 20);
-    // The third data block shows the second mark; the third mark is shown by nothing.
-    assert_eq!(read(&disk).links[0].synced_to, step_at(2) as u64);
 }
 
 /// What the author of a value can make: everything right but the salt.

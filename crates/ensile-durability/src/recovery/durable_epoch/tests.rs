@@ -1,21 +1,13 @@
 //! The table of the module's header, cell by cell. (A missing log is found before: see `tests/durability/damage.rs`.)
 
-use super::{Verdict, check_checkpoint_durable};
+use super::*;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::block::origin::Origin;
-use crate::files::block::{FORMAT, Salt};
-use crate::files::hint::Hint;
 use crate::files::log::file_chain::Tail;
-use crate::files::manifest::generation::Generation;
-use crate::files::manifest::installed_checkpoint::{
-    CheckpointShare, InstalledCheckpoint, ListedPageFile, PictureCheckpoint,
-};
+use crate::files::manifest::installed_checkpoint::{ListedPageFile, PictureCheckpoint};
 use crate::files::names::{PageFileName, SegmentFile, SegmentName};
-use crate::identity::Identity;
 use crate::recovery::chain::{BLOCK_SHOWS_IT, Chain, ChainEnd, Link, Lost};
-use crate::{DurabilityError, EntryKind};
-use ensile_base::Epoch;
-use ensile_base::random::Random;
+use crate::samples;
 
 /// The verdict, or the first of what is damaged.
 fn decide(
@@ -27,18 +19,7 @@ fn decide(
 }
 
 fn generation(durable: Option<u64>) -> Generation {
-    let salt = Salt::draw(&mut Random::from_seed(1));
-    Generation {
-        number: 4,
-        first: Epoch::new(3),
-        format: FORMAT,
-        entries: EntryKind::Values,
-        logs: 2,
-        salt,
-        database: Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one"),
-        durable: durable.map(Epoch::new),
-        spans: Vec::new(),
-    }
+    samples::generation(4, 3, durable)
 }
 
 fn chain(logger: u32, mark: u64, published: u64, tail_bytes: u64) -> Chain {
@@ -77,25 +58,25 @@ fn assert_damaged(verdict: Result<Verdict, DurabilityError>, name: &str) {
 }
 
 #[test]
-fn an_open_generation_is_durable_up_to_its_shortest_log() {
+fn an_open_generation_is_durable_up_to_its_shortest_log_or_its_beginning_and_what_is_behind_is_torn() {
     assert_eq!(durable(decide(&generation(None), &[chain(0, 9, 7, 0), chain(1, 7, 6, 0)], None)), (7, 0));
-}
-
-#[test]
-fn an_open_generation_without_marks_is_durable_up_to_its_beginning() {
     assert_eq!(durable(decide(&generation(None), &[chain(0, 2, 0, 0), chain(1, 0, 0, 0)], None)), (2, 0));
-}
-
-#[test]
-fn bytes_behind_an_open_chain_are_a_torn_tail() {
     assert_eq!(durable(decide(&generation(None), &[chain(0, 9, 7, 512), chain(1, 7, 6, 0)], None)), (7, 1));
+    assert_eq!(
+        durable(decide(&generation(Some(6)), &[chain(0, 9, 7, 512), chain(1, 7, 6, 9)], None)),
+        (6, 0)
+    );
 }
 
 #[test]
-fn an_open_log_shorter_than_a_published_d_is_damaged() {
+fn an_open_log_shorter_than_a_published_d_and_a_closed_one_below_its_d_are_damaged() {
     assert_damaged(
         decide(&generation(None), &[chain(0, 9, 8, 0), chain(1, 7, 6, 512)], None),
         "log1/log-4-2",
+    );
+    assert_damaged(
+        decide(&generation(Some(8)), &[chain(0, 5, 5, 0), chain(1, 8, 6, 0)], None),
+        "log0/log-4-2",
     );
 }
 
@@ -111,22 +92,6 @@ fn an_empty_log_is_damaged_though_nothing_shows_a_larger_d() {
         };
         assert_eq!((&*file, offset), ("log1/log-4-0", 0));
     }
-}
-
-#[test]
-fn a_closed_log_that_reaches_its_d_is_whole_whatever_stands_behind() {
-    assert_eq!(
-        durable(decide(&generation(Some(6)), &[chain(0, 9, 7, 512), chain(1, 7, 6, 9)], None)),
-        (6, 0)
-    );
-}
-
-#[test]
-fn a_closed_log_that_ends_below_its_d_is_damaged() {
-    assert_damaged(
-        decide(&generation(Some(8)), &[chain(0, 5, 5, 0), chain(1, 8, 6, 0)], None),
-        "log0/log-4-2",
-    );
 }
 
 #[test]

@@ -1,23 +1,15 @@
 //! A test for each decision over the next life.
 
-use std::time::Duration;
-
-use ensile_base::Epoch;
-use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
 use ensile_disk::FolderId;
 
-use super::{Decided, DecidedGeneration, Plan, SMALL_BYTES, choose};
-use crate::files::block::{FORMAT, Salt};
-use crate::files::manifest::generation::Generation;
+use super::*;
 use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
-use crate::files::manifest::{Making, Manifest};
 use crate::identity::Identity;
-use crate::recoverable::EntryKind;
 
 const INTERVAL: Duration = Duration::from_millis(40);
 
 fn salt() -> Salt {
-    Salt::parse("1a2b3c4d").expect("one")
+    crate::samples::salt("1a2b3c4d")
 }
 
 fn manifest(reserved: u64) -> Manifest {
@@ -52,34 +44,21 @@ fn plan(decided: Decided, before: &Manifest) -> Plan {
 }
 
 #[test]
-fn a_new_database_begins_at_the_first_epoch_that_is_not_reserved() {
-    let plan = plan(recovered(&[], None), &manifest(1));
-    assert_eq!((plan.first, plan.number), (Epoch::new(1), 1));
-    assert!(plan.reserved > plan.first);
-}
-
-#[test]
-fn l6_after_a_crash_nothing_below_what_was_reserved_is_used_again() {
-    let plan = plan(recovered(&[1], None), &manifest(5000));
-    assert_eq!(plan.first, Epoch::new(5000));
-}
-
-#[test]
-fn l6_a_clean_close_gives_back_what_was_not_used() {
-    let closed = Decided { ended: Some(Epoch::new(131)), ..recovered(&[1], None) };
-    assert_eq!(plan(closed, &manifest(5000)).first, Epoch::new(132));
-}
-
-#[test]
-fn l4_the_next_life_begins_above_every_block_that_was_seen() {
-    let torn = Decided { seen: Epoch::new(300), ended: Some(Epoch::new(131)), ..recovered(&[1], None) };
-    assert_eq!(plan(torn, &manifest(5000)).first, Epoch::new(301));
-}
-
-#[test]
-fn when_the_epochs_are_used_up_there_is_no_plan() {
-    let last = Decided { seen: Epoch::new(Epoch::MAX.number() - 2), ..recovered(&[1], None) };
-    assert_eq!(Plan::new(last, &manifest(5000), INTERVAL), None);
+fn l4_l6_the_next_life_begins_above_all_that_was_reserved_and_not_given_back_or_seen() {
+    let crashed = || recovered(&[1], None);
+    let ended = Some(Epoch::new(131));
+    for (why, decided, reserved, first) in [
+        ("a new database", recovered(&[], None), 1, 1),
+        ("a crash", crashed(), 5000, 5000),
+        ("a clean close gives back what was not used", Decided { ended, ..crashed() }, 5000, 132),
+        ("a torn block", Decided { seen: Epoch::new(300), ended, ..crashed() }, 5000, 301),
+    ] {
+        let (number, plan) = (decided.number, plan(decided, &manifest(reserved)));
+        assert_eq!((plan.first, plan.number), (Epoch::new(first), number), "{why}");
+        assert!(plan.reserved > plan.first, "{why}");
+    }
+    let last = Decided { seen: Epoch::new(Epoch::MAX.number() - 2), ..crashed() };
+    assert_eq!(Plan::new(last, &manifest(5000), INTERVAL), None, "the epochs are used up");
 }
 
 #[test]
@@ -96,8 +75,19 @@ fn generations_without_entries_leave_the_list() {
 }
 
 #[test]
-fn few_generations_are_not_merged() {
-    assert!(plan(recovered(&[1, 2], Some(100)), &manifest(5000)).merge_sources().is_empty());
+fn k1_few_generations_those_of_a_repair_and_the_one_of_the_checkpoint_are_not_merged() {
+    let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
+    let mut with_checkpoint = manifest(5000);
+    let files = PartFiles { database: with_checkpoint.identity, ..crate::samples::part_files(1, 1) };
+    let (low, high) = (Epoch::new(12), Epoch::new(14));
+    with_checkpoint.checkpoint = Some(InstalledCheckpoint::Fuzzy(FuzzyCheckpoint { low, high, files }));
+    for (why, decided, before) in [
+        ("few", recovered(&[1, 2], Some(100)), manifest(5000)),
+        ("one too few are left", recovered(&numbers, Some(100)), with_checkpoint),
+        ("a repair knows no bytes", recovered(&numbers, None), manifest(5000)),
+    ] {
+        assert!(plan(decided, &before).merge_sources().is_empty(), "{why}");
+    }
 }
 
 #[test]
@@ -114,32 +104,6 @@ fn many_small_generations_are_listed_as_one_once_they_are_merged() {
     let next = plan.manifest(&before, salt(), EntryKind::Values, 1);
     assert_eq!(next.generations[0], merged);
     assert_eq!((next.generations.len(), next.generations[1].number), (2, merged.number + 1));
-}
-
-#[test]
-fn k1_the_generation_beside_which_the_checkpoint_was_written_is_not_merged() {
-    let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
-    let mut before = manifest(5000);
-    let files = PartFiles {
-        number: 1,
-        generation: 1,
-        checkpointers: 1,
-        files: 1,
-        entries: 0,
-        bytes: 0,
-        salt: salt(),
-        seal: 0,
-        database: before.identity,
-    };
-    let (low, high) = (Epoch::new(12), Epoch::new(14));
-    before.checkpoint = Some(InstalledCheckpoint::Fuzzy(FuzzyCheckpoint { low, high, files }));
-    assert!(plan(recovered(&numbers, Some(100)), &before).merge_sources().is_empty(), "one too few are left");
-}
-
-#[test]
-fn a_repair_knows_no_bytes_and_merges_nothing() {
-    let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
-    assert!(plan(recovered(&numbers, None), &manifest(5000)).merge_sources().is_empty());
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Every file and piece is taken once and asked for before its turn, and what has passed has passed.
 
-use ensile_base::Epoch;
-
-use super::{AHEAD, REPLAY_WAITING_BYTES_MAX, Turn, Turns};
+use super::*;
 
 /// Of values, a piece for each of these epochs.
 fn of_pieces(oldest: impl IntoIterator<Item = u64>) -> Turns {
@@ -51,13 +49,16 @@ fn every_piece_is_taken_once_and_asked_for_once_at_most_before_its_turn() {
 }
 
 #[test]
-fn pieces_are_asked_for_as_far_ahead_from_either_end() {
+fn l8_pieces_are_asked_for_from_either_end_and_operations_from_the_oldest() {
     let newest = all(30, |_| true);
     assert_eq!(newest[0], (29, (29 - AHEAD..29).rev().collect()));
     assert_eq!(newest[1], (28, vec![28 - AHEAD]));
     let switched = all(30, |turn| turn < 2);
     assert_eq!(switched[2], (0, (1..=AHEAD).collect()));
     assert_eq!(switched[3], (1, vec![AHEAD + 1]));
+    let mut turns = of_pieces([3, 5]);
+    turns.waiting_bytes_max = 0;
+    assert!(matches!(turns.take(0), Turn::Replay { piece: 0, .. }));
 }
 
 #[test]
@@ -83,13 +84,6 @@ fn l8_a_piece_under_way_holds_the_watermark_whatever_ended_before_it() {
     assert_eq!((turns.take(0), turns.has_ended()), (Turn::Wait, false));
     assert_eq!(turns.record_replay(Epoch::new(5)), Epoch::MAX);
     assert_eq!((turns.take(0), turns.has_ended()), (Turn::Ended, true));
-}
-
-#[test]
-fn l8_operations_come_oldest_first_whatever_the_state_keeps() {
-    let mut turns = of_pieces([3, 5]);
-    turns.waiting_bytes_max = 0;
-    assert!(matches!(turns.take(0), Turn::Replay { piece: 0, .. }));
 }
 
 #[test]

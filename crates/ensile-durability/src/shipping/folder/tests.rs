@@ -1,13 +1,9 @@
 //! A folder as a shared store: what is there of an object before its end, and which names a listing has.
-//!
-//! Neighbours: the tests of [`super`].
-
-use std::sync::Arc;
 
 use ensile_sim::SimDisk;
 
 use super::super::shared_store::{Creation, SharedStore};
-use super::SharedFolder;
+use super::*;
 
 fn on(disk: &SimDisk) -> SharedFolder {
     SharedFolder::new(Arc::new(disk.clone()))
@@ -41,7 +37,7 @@ fn an_upload_that_is_given_up_leaves_nothing() {
 }
 
 #[test]
-fn a_creation_leaves_its_object_and_no_other_name() {
+fn a_creation_leaves_one_name_and_a_listing_has_the_objects_of_its_folder_alone() {
     let disk = SimDisk::new();
     let store = on(&disk);
     assert_eq!(store.create("manifests/manifest-1", b"first"), Ok(Creation::Created));
@@ -50,10 +46,6 @@ fn a_creation_leaves_its_object_and_no_other_name() {
     store.create("manifests/manifest-2", b"third").expect_err("the disk fails");
     assert_eq!(disk.files(), ["manifests/manifest-1"]);
     assert_eq!(disk.bytes("manifests/manifest-1"), b"first");
-}
-
-#[test]
-fn a_listing_has_the_objects_of_its_folder_and_not_of_those_whose_names_begin_alike() {
     let disk = SimDisk::new();
     let store = on(&disk);
     for name in ["ab/log0/one", "abc/log0/one", "a/log0/one", "ab/log01/one", "ab/log0/one2"] {

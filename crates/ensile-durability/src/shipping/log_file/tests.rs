@@ -5,24 +5,21 @@
 
 use std::sync::Arc;
 
+use ensile_base::Tid;
 use ensile_base::random::Random;
-use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 
-use super::{LookedFile, look};
-use crate::DurabilityError;
+use super::*;
 use crate::buffers::Buffer;
-use crate::files::block::Salt;
-use crate::files::block::origin::{OPENING_BYTES, Origin};
-use crate::files::names::{SegmentFile, SegmentName};
+use crate::files::block::origin::Origin;
+use crate::files::names::SegmentFile;
 use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::log::segments::Segments;
 use crate::near_duplicates;
 use crate::recoverable::EntryKind;
 use crate::store::archive::whole_to;
-use crate::store::closed_files::ClosedFile;
 
 const NAME: SegmentName = SegmentName { generation: 3, logger: 1, number: 0 };
 

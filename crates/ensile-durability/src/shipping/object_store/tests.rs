@@ -2,12 +2,9 @@
 //!
 //! Neighbours: the tests of [`super`]; lives over a shared folder are in `tests/durability/shipping`.
 
-use std::sync::Arc;
-
 use ::object_store::memory::InMemory;
-use tokio::runtime::Builder;
 
-use super::{PART_BYTES, SharedObjects};
+use super::*;
 use crate::shipping::shared_store::{Creation, SharedStore, SharedUpload};
 
 fn store(prefix: &str) -> SharedObjects {

@@ -1,35 +1,13 @@
 //! What of the store counts as a file of the database, and from which file on a state needs a log.
-//!
-//! Neighbours: the tests of [`super`].
-
-use std::collections::BTreeMap;
 
 use super::*;
 use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, PartFiles};
 use crate::near_duplicates;
-use crate::recoverable::EntryKind;
-
-fn identity() -> Identity {
-    Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")
-}
-
-fn salt(text: &str) -> Salt {
-    Salt::parse(text).expect("a salt")
-}
+use crate::samples::{self, identity, salt};
 
 /// An open generation with one log.
 fn generation() -> Generation {
-    Generation {
-        number: 4,
-        first: Epoch::new(5),
-        format: FORMAT,
-        entries: EntryKind::Values,
-        logs: 1,
-        salt: salt("1a2b3c4d"),
-        database: identity(),
-        durable: None,
-        spans: Vec::new(),
-    }
+    Generation { logs: 1, ..samples::generation(4, 5, None) }
 }
 
 /// Of its log.

@@ -1,13 +1,6 @@
 //! Which marks of folders an adoption knows.
-//!
-//! Neighbours: the tests of [`super`].
 
-use ensile_disk::FolderId;
-
-use super::is_known;
-use crate::files::manifest::Manifest;
-use crate::files::mark::Mark;
-use crate::identity::Identity;
+use super::*;
 use crate::near_duplicates;
 
 #[test]

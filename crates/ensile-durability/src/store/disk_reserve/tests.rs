@@ -1,16 +1,10 @@
 //! The reserve of a database: on each of its devices, and gone from all of them once it is given up.
-//!
-//! Neighbours: the tests of [`super`].
 
 use std::path::Path;
-use std::sync::Arc;
 
-use ensile_base::limits::RESERVE_BYTES;
-use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 
-use super::{BYTES_MIN, FREE_SHARE, Reserve};
-use crate::files::names::{RESERVE, log_folder};
+use super::*;
 
 /// A database of two logs, the second of which is on a device of its own.
 fn linked() -> (SimDisk, Reserve) {

@@ -1,19 +1,13 @@
 //! When a removal waits for a lease, and which names a lease compares.
-//!
-//! Neighbours: the tests of [`super`].
-
-use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::limits::LEASE_SECONDS_MAX;
-use ensile_disk::{Disk, FolderId};
+use ensile_disk::FolderId;
 use ensile_sim::SimDisk;
 
-use super::{Clearance, Leases, is_settled, open_all, without_end};
-use crate::files::block::{FORMAT, Salt};
+use super::*;
+use crate::files::block::FORMAT;
+use crate::files::manifest::Making;
 use crate::files::manifest::generation::Generation;
-use crate::files::manifest::{Making, Manifest};
-use crate::files::names::LEASES;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
 
@@ -30,7 +24,7 @@ fn asked(leases: &Leases, disk: &SimDisk, now: u64) -> (&'static str, u64, u64) 
 }
 
 #[test]
-fn i3_each_removal_waits_for_the_whole_limit_and_overruns_a_lease_once() {
+fn i3_each_removal_waits_for_the_whole_limit_of_a_lease_that_begins_behind_it_too() {
     let disk = SimDisk::new();
     let (leases, _lease) = (Leases::default(), disk.mounted().lock(LEASES).expect("is free"));
     for round in 0..3 {
@@ -40,10 +34,6 @@ fn i3_each_removal_waits_for_the_whole_limit_and_overruns_a_lease_once() {
         assert_eq!(asked(&leases, &disk, from + LIMIT - 1), ("wait", round + 1, round));
         assert_eq!(asked(&leases, &disk, from + LIMIT), ("overrun", round + 1, round + 1));
     }
-}
-
-#[test]
-fn i3_a_lease_that_begins_behind_a_removal_has_the_whole_limit() {
     let disk = SimDisk::new();
     let leases = Leases::default();
     let first = disk.mounted().lock(LEASES).expect("is free");
@@ -83,7 +73,7 @@ fn manifest() -> Manifest {
         format: FORMAT,
         entries: EntryKind::Values,
         logs: 2,
-        salt: Salt::parse("1a2b3c4d").expect("a salt"),
+        salt: crate::samples::salt("1a2b3c4d"),
         database: manifest.identity,
         durable: None,
         spans: Vec::new(),

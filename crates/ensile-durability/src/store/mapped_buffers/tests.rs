@@ -1,28 +1,19 @@
 //! The header of a mapped buffer: as documented, and of one owner.
-//!
-//! Neighbours: the tests of [`super`].
-
-use std::sync::Arc;
-use std::time::Duration;
 
 use ensile_base::clock::unix_seconds;
-use ensile_disk::{BootId, Disk};
 use ensile_sim::SimDisk;
 
 use super::list::{BufferList, Listed};
-use super::{BufferFiles, BufferOwner, FRONT_BYTES, MappedHeader, MappedKind, check};
-use crate::DurabilityError;
-use crate::buffers::MappedFiles;
-use crate::files::block::Salt;
-use crate::identity::Identity;
+use super::*;
 use crate::near_duplicates;
+use crate::samples::{assert_documented, hex_examples, log_salt};
 
 const DOCUMENT: &str = include_str!("../../../../../docs/internals/formats/buffer.md");
 
 fn header() -> MappedHeader {
     MappedHeader {
         kind: MappedKind::Buffer(2),
-        database: Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("an identity"),
+        database: crate::samples::identity(),
         boot: BootId::parse("65c0e87a-1aff-4693-b5cb-aebceb453da9").expect("a boot"),
         generation: 3,
         logger: 1,
@@ -32,25 +23,17 @@ fn header() -> MappedHeader {
 }
 
 fn documented() -> Vec<u8> {
-    let example =
-        DOCUMENT.split("```hex").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
-    let digits = example.lines().filter_map(|line| line.split('|').next());
-    let byte = |digits: &str| u8::from_str_radix(digits, 16).expect("two digits");
-    digits.flat_map(str::split_whitespace).map(byte).collect()
+    hex_examples(DOCUMENT).swap_remove(0)
 }
 
 #[test]
 fn the_documented_header_is_what_is_written() {
-    let salt = Salt::parse("1a2b3c4d").expect("a salt");
-    let bytes = header().encode(salt);
-    let documented = documented();
-    let shown: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(documented[..96], bytes[..96], "{}", shown.join(" "));
+    assert_documented(&documented()[..96], &header().encode(log_salt())[..96]);
 }
 
 #[test]
 fn a_header_is_of_its_salt_and_each_bit_of_it_counts() {
-    let (salt, other) = (Salt::parse("1a2b3c4d").expect("a salt"), Salt::parse("1a2b3c4e").expect("a salt"));
+    let (salt, other) = (log_salt(), crate::samples::salt("1a2b3c4e"));
     let bytes = header().encode(salt);
     let found = MappedHeader::decode(&bytes, Some(salt)).expect("a header");
     assert!(found.header == header() && found.is_known && found.is_salted);
@@ -78,7 +61,7 @@ fn b4_a_file_is_known_by_its_birth_and_by_its_inode_where_no_birth_is_known() {
 fn a_clock_that_is_set_back_makes_no_change_late() {
     let disk = SimDisk::new();
     let MappedHeader { database, boot, generation, logger, .. } = header();
-    let salt = Salt::parse("1a2b3c4d").expect("a salt");
+    let salt = log_salt();
     let owner = BufferOwner { database, boot, generation, salt, logger };
     disk.create_folder("log1").expect("makes it");
     let list = BufferList::make(&disk, &owner, Duration::ZERO).expect("makes it");
@@ -97,7 +80,7 @@ fn files(disk: &SimDisk) -> BufferFiles {
 }
 
 fn salt() -> Salt {
-    Salt::parse("1a2b3c4d").expect("a salt")
+    log_salt()
 }
 
 /// The buffers that are there.

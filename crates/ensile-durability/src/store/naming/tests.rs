@@ -2,13 +2,11 @@
 //!
 //! Neighbours: the tests of [`super`]; lives with names are in `tests/durability/named`.
 
-use ensile_disk::{Disk, FolderId};
+use ensile_disk::FolderId;
 use ensile_sim::SimDisk;
 
-use super::Naming;
-use crate::DurabilityError;
-use crate::files::manifest::Manifest;
-use crate::files::manifest::application::{ApplicationName, application_name};
+use super::*;
+use crate::files::manifest::application::application_name;
 use crate::identity::Identity;
 
 fn name(text: &str) -> ApplicationName {

@@ -1,8 +1,5 @@
 //! Whose a folder is, by every part of its mark.
-//!
-//! Neighbours: the tests of [`super`].
 
-use ensile_disk::{Disk, FolderId};
 use ensile_sim::SimDisk;
 
 use super::*;

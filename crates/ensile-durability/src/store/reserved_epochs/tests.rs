@@ -1,8 +1,6 @@
 //! Epochs are reserved in time, and a failed renewal is tried again.
 
-use super::{EPOCHS_KEPT, EPOCHS_RESERVED_MIN, ReservedEpochs, SECOND_NANOS, end_for_open};
-use ensile_base::Epoch;
-use std::time::Duration;
+use super::*;
 
 const INTERVAL: Duration = Duration::from_millis(40);
 /// Of a day, at 25 a second.
@@ -59,7 +57,7 @@ fn a_failed_renewal_is_tried_again_after_a_pause_and_the_end_is_told_before_e_st
 }
 
 #[test]
-fn a_smaller_end_that_is_recorded_last_takes_no_epoch_back() {
+fn l6_an_end_that_is_recorded_last_or_beside_a_close_takes_no_epoch_back() {
     let first = Epoch::new(1);
     let reserved = end_for_open(first, INTERVAL).expect("there are epochs");
     let mut epochs = ReservedEpochs::new(reserved, INTERVAL, 0, first);
@@ -67,10 +65,6 @@ fn a_smaller_end_that_is_recorded_last_takes_no_epoch_back() {
     epochs.record_renewal(larger);
     epochs.record_renewal(smaller);
     assert_eq!(epochs.limit(), reserved.plus(20 - EPOCHS_KEPT));
-}
-
-#[test]
-fn l6_a_renewal_beside_a_close_takes_no_kept_epoch_back() {
     let first = Epoch::new(1);
     let reserved = end_for_open(first, INTERVAL).expect("there are epochs");
     let mut epochs = ReservedEpochs::new(reserved, INTERVAL, 0, first);

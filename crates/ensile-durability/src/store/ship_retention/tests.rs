@@ -1,14 +1,7 @@
 //! Which closed log files a shipper's hold keeps, from when on, and until when.
-//!
-//! Neighbours: the tests of [`super`].
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use ensile_base::Epoch;
-
-use super::ShippingHold;
-use crate::files::names::{SegmentFile, SegmentName};
+use super::*;
+use crate::files::names::SegmentName;
 use crate::store::closed_files::ClosedFile;
 
 const LIMIT: u64 = 1000;
@@ -64,7 +57,7 @@ fn h5_a_file_is_released_by_its_own_name_and_by_no_other() {
 }
 
 #[test]
-fn h5_the_limit_counts_from_the_first_refusal_and_an_overrun_is_counted_once() {
+fn h5_the_limit_counts_from_the_first_refusal_and_begins_anew_once_the_shipper_has_caught_up() {
     let hold = holding(&[], 0);
     let files: Vec<_> = (0..3).map(|number| closed(SegmentName { number, ..name() }, 5)).collect();
     assert!(hold.keeps(&files[0], 50));
@@ -75,10 +68,6 @@ fn h5_the_limit_counts_from_the_first_refusal_and_an_overrun_is_counted_once() {
         files.iter().for_each(|file| assert!(!hold.keeps(file, now), "at {now}"));
         assert_eq!((hold.is_holding(), hold.overruns()), (false, 1), "at {now}");
     }
-}
-
-#[test]
-fn h5_once_the_shipper_has_caught_up_another_limit_begins_with_another_refusal() {
     let hold = holding(&[], 0);
     let file = closed(name(), 5);
     for round in 0..3 {

@@ -1,12 +1,9 @@
 //! Pieces, pauses and limits.
 
-use std::time::Duration;
-
 use ensile_base::sync::{Arc, AtomicU64, Ordering};
-use ensile_disk::KeptSpace;
 use ensile_sim::SimDisk;
 
-use super::{FILES_MAX, FREE_BYTES_MIN, PAUSE, PIECE_BYTES, ReturnedSpace};
+use super::*;
 
 /// Space whose held bytes are counted.
 #[derive(Debug)]

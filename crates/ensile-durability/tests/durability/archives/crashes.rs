@@ -1,11 +1,8 @@
 //! Power fails at every call of lives with an archive: whatever was removed is in it, and the next life goes on (A1,
 //! A3).
 
-use ensile_durability::CheckpointConfig;
-use ensile_sim::SimDisk;
-
-use super::rig::{assert_whole, close, disk_with_archive, let_archive, open, write};
-use crate::checkpoints::store::{pictures, settings};
+use super::rig::*;
+use crate::prelude::*;
 
 /// Three lives: one is closed, one ends in the midst of it. Ends early where power fails.
 fn live(disk: &SimDisk, loggers: usize, settings: &CheckpointConfig) {

@@ -1,16 +1,9 @@
 //! Lives with an archive: what it has, what stops it and what does not, whose it is, and what is missing.
 
-use std::time::Duration;
+use ensile_sim::Fault;
 
-use ensile_base::Epoch;
-use ensile_durability::examination::{examine, repair};
-use ensile_durability::{Archiving, DurabilityError, adopt, lease};
-use ensile_sim::{Fault, SimDisk};
-
-use super::rig::{
-    PLACE, archiving, assert_whole, close, disk_with_archive, facts, let_archive, open, span, write,
-};
-use crate::checkpoints::store::{Framing, Life, pictures, settings};
+use super::rig::*;
+use crate::prelude::*;
 
 fn archived(disk: &SimDisk) -> Vec<String> {
     disk.at(PLACE).files().into_iter().filter(|name| name.starts_with("log")).collect()
@@ -28,8 +21,7 @@ fn three_lives(disk: &SimDisk) -> Vec<Epoch> {
 
 #[test]
 fn closed_files_are_archived_soon_and_a_close_archives_the_rest() {
-    let disk = disk_with_archive();
-    let life = open(&disk, 2, pictures()).expect("opens");
+    let (disk, life) = first_life(2, pictures());
     let mut worker = life.rig.worker();
     assert!(write(&life, &mut worker, 0..12));
     assert!(life.rig.log.stats().unarchived_files > 0);
@@ -54,8 +46,7 @@ fn closed_files_are_archived_soon_and_a_close_archives_the_rest() {
 
 #[test]
 fn the_archive_has_the_epochs_up_to_the_archived_one() {
-    let disk = disk_with_archive();
-    let life = open(&disk, 1, settings()).expect("opens");
+    let (disk, life) = first_life(1, settings());
     assert!(write(&life, &mut life.rig.worker(), 0..30));
     let_archive(&life);
     let (archived, ranges) = (life.rig.log.stats().archived_epoch, facts(&disk).ranges);
@@ -68,13 +59,11 @@ fn the_archive_has_the_epochs_up_to_the_archived_one() {
 
 #[test]
 fn a_full_archive_keeps_the_log_and_says_so() {
-    let disk = disk_with_archive();
-    let life = open(&disk, 1, settings()).expect("opens");
+    let (disk, life) = first_life(1, settings());
     let mut worker = life.rig.worker();
     disk.set_device(PLACE, Some(disk.at(PLACE).used_bytes() + 6000));
     assert!(write(&life, &mut worker, 0..30));
-    life.checkpoint().expect("is installed");
-    let_archive(&life);
+    archive_checkpoint(&life);
     let stats = life.rig.log.stats();
     assert!(stats.unarchived_files > 2 && stats.archive_failures > 1, "{stats:?}");
     assert!(life.rig.log.archive_error().is_some_and(|error| error.contains(".new")));
@@ -95,8 +84,7 @@ fn a_full_archive_keeps_the_log_and_says_so() {
 #[test]
 fn what_could_not_be_archived_before_the_end_of_its_life_is_archived_by_the_next() {
     for settings in [settings(), pictures()] {
-        let disk = disk_with_archive();
-        let life = open(&disk, 1, settings.clone()).expect("opens");
+        let (disk, life) = first_life(1, settings.clone());
         let mut worker = life.rig.worker();
         assert!(write(&life, &mut worker, 0..6));
         life.checkpoint().expect("is installed");
@@ -262,8 +250,7 @@ fn a2_damage_is_named_and_left_out() {
 
 #[test]
 fn a2_what_a_crash_has_discarded_is_in_no_generation() {
-    let disk = disk_with_archive();
-    let life = open(&disk, 2, settings()).expect("opens");
+    let (disk, life) = first_life(2, settings());
     let mut worker = life.rig.worker();
     assert!(write(&life, &mut worker, 0..10));
     // Entries whose epochs have a mark in one log only.
@@ -325,15 +312,13 @@ fn an_archive_is_begun_with_what_the_checkpoint_needs() {
 
 #[test]
 fn a_file_that_is_damaged_is_neither_archived_nor_removed() {
-    let disk = disk_with_archive();
-    let life = open(&disk, 1, settings()).expect("opens");
+    let (disk, life) = first_life(1, settings());
     let mut worker = life.rig.worker();
     assert!(write(&life, &mut worker, 0..12));
     let closed =
         disk.files().into_iter().find(|name| name.starts_with("log0/log-1-0-to-")).expect("it is closed");
     disk.flip(&closed, 700, 1);
-    life.checkpoint().expect("is installed");
-    let_archive(&life);
+    archive_checkpoint(&life);
     let error = life.rig.log.archive_error().expect("it is said");
     assert!(error.contains(&closed), "{error}");
     assert!(disk.files().contains(&closed) && archived(&disk).is_empty());
@@ -428,8 +413,7 @@ fn an_archive_that_fails_stops_no_commit_and_no_open() {
         disk.kill();
         let life =
             open(&disk, 1, settings()).unwrap_or_else(|error| panic!("failed at call {call}: {error}"));
-        life.checkpoint().expect("is installed");
-        let_archive(&life);
+        archive_checkpoint(&life);
         assert_whole(&disk, close(&life));
     }
 }

@@ -1,9 +1,7 @@
 //! Archives begun late, full, and meddled with by hand: no log file goes whose whole copy is not there (A1).
 
-use ensile_durability::Archiving;
-
-use super::rig::{PLACE, archiving, close, disk_with_archive, facts, open, write};
-use crate::checkpoints::store::{Life, settings};
+use super::rig::*;
+use crate::prelude::*;
 
 #[test]
 fn a1_a_merged_file_that_a_late_archive_lists_waits_for_it_in_the_next_life_too() {
@@ -42,8 +40,7 @@ fn a1_a_merged_file_that_a_late_archive_lists_waits_for_it_in_the_next_life_too(
 
 #[test]
 fn a1_a_copy_that_was_cut_by_hand_is_made_again_while_its_original_is_there() {
-    let disk = disk_with_archive();
-    let life = open(&disk, 1, settings()).expect("opens");
+    let (disk, life) = first_life(1, settings());
     assert!(write(&life, &mut life.rig.worker(), 0..12));
     close(&life);
     drop(life);

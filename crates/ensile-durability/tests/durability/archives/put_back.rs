@@ -1,12 +1,7 @@
 //! Archives that are put back to an older state, in the same folder: nothing goes on in them, and nothing is lost (A2).
 
-use ensile_durability::Archiving;
-use ensile_sim::SimDisk;
-
-use super::rig::{
-    PLACE, archiving, assert_whole, close, disk_with_archive, facts, let_archive, open, span, write,
-};
-use crate::checkpoints::store::{Life, settings};
+use super::rig::*;
+use crate::prelude::*;
 
 /// All files of the archive.
 type Archived = Vec<(String, Vec<u8>)>;
@@ -37,8 +32,7 @@ fn a2_an_archive_that_is_put_back_gets_nothing_more_until_the_newest_is_back() {
         // The list says where the life before ended, and nothing of this one.
         states.push(archived(&disk));
         assert!(write(&life, &mut life.rig.worker(), 20 * number..20 * number + 12));
-        life.checkpoint().expect("is installed");
-        let_archive(&life);
+        archive_checkpoint(&life);
         states.push(archived(&disk));
         close(&life);
     }
@@ -71,8 +65,7 @@ fn a2_an_archive_that_is_put_back_gets_nothing_more_until_the_newest_is_back() {
         let (ended, back) = (disk.fork(), disk);
         put_back(&back, &newest);
         let life = open(&back, 1, settings()).expect("opens");
-        life.checkpoint().expect("is installed");
-        let_archive(&life);
+        archive_checkpoint(&life);
         assert_eq!(life.rig.log.archive_error(), None);
         assert_whole(&back, close(&life));
         let life = Life::open_with(&ended, archiving(1, Archiving::Ended), settings()).expect("opens");
@@ -84,8 +77,7 @@ fn a2_an_archive_that_is_put_back_gets_nothing_more_until_the_newest_is_back() {
 
 #[test]
 fn a2_the_newest_archive_may_come_back_while_the_database_is_open() {
-    let disk = disk_with_archive();
-    let life = open(&disk, 1, settings()).expect("opens");
+    let (disk, life) = first_life(1, settings());
     close(&life);
     let older = archived(&disk);
     for number in 0..2 {
@@ -100,8 +92,7 @@ fn a2_the_newest_archive_may_come_back_while_the_database_is_open() {
     assert!(life.checkpoint().is_err() && life.rig.log.archive_error().is_some());
     put_back(&disk, &newest);
     life.rig.clock.advance(std::time::Duration::from_secs(2));
-    life.checkpoint().expect("is installed");
-    let_archive(&life);
+    archive_checkpoint(&life);
     assert_eq!(life.rig.log.archive_error(), None);
     assert_whole(&disk, close(&life));
 }
@@ -126,8 +117,7 @@ fn a2_a_checkpoint_remembers_the_archive_whose_generations_it_takes_off_the_list
     assert!(life.rig.log.archive_error().is_some());
     disk.set_device(PLACE, None);
     assert!(write(&life, &mut life.rig.worker(), 60..72));
-    life.checkpoint().expect("is installed");
-    let_archive(&life);
+    archive_checkpoint(&life);
     assert_eq!(life.rig.log.archive_error(), None);
     drop(life);
     disk.kill();
@@ -144,8 +134,7 @@ fn a2_a_checkpoint_remembers_the_archive_whose_generations_it_takes_off_the_list
 
 #[test]
 fn a2_an_open_remembers_the_archive_as_the_open_leaves_it() {
-    let disk = disk_with_archive();
-    let life = open(&disk, 1, settings()).expect("opens");
+    let (disk, life) = first_life(1, settings());
     assert!(write(&life, &mut life.rig.worker(), 0..12));
     close(&life);
     drop(life);

@@ -2,20 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use ensile_base::clock::Clock;
-use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
 use ensile_durability::archive::{ArchiveRestore, RestoredFromArchive, restore_from_archive};
-use ensile_durability::{
-    Archiving, CheckpointConfig, CopyPhase, CopyProgress, DurabilityError, Entry, Recoverable, Refused,
-    Strategy,
-};
-use ensile_sim::SimDisk;
 
-use super::rig::{PLACE, archiving, close, disk_with_archive, let_archive, open};
-use crate::checkpoints::store::{Changes, Framing, Life, change, pictures, present, settings};
+use super::rig::*;
+use crate::prelude::*;
 
 /// What was committed, and which epochs of each life counted.
 #[derive(Clone, Default)]
@@ -120,8 +111,7 @@ pub(crate) fn lives_with(
 
 fn restored(disk: &SimDisk, place: &str, to: Epoch) -> Result<RestoredFromArchive, DurabilityError> {
     let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
-    let target: Arc<dyn Disk> = Arc::new(disk.at(place).mounted());
-    restore_from_archive(&archive, &target, to, &Framing)
+    restore_from_archive(&archive, &handle(disk.at(place).mounted()), to, &Framing)
 }
 
 fn assert_every_epoch(loggers: usize, settings: &CheckpointConfig) {
@@ -248,13 +238,14 @@ fn a_restore_keeps_its_rate_as_it_writes_and_as_it_reads() {
     assert!(matches!(refused, Err(DurabilityError::Config(_))), "{refused:?}");
     for rate in [None, Some(RATE)] {
         let clock = Clock::manual();
-        let target: Arc<dyn Disk> = Arc::new(disk.at(&format!("/{rate:?}")).mounted());
         let mut wait_all = |_: &CopyProgress, wait| {
             clock.advance(wait);
             ControlFlow::Continue(())
         };
         let restore = paced(rate, &clock).expect("a rate");
-        let restored = restore.make(&target, &Framing, &mut wait_all).expect("is made");
+        let restored = restore
+            .make(&handle(disk.at(&format!("/{rate:?}")).mounted()), &Framing, &mut wait_all)
+            .expect("is made");
         assert!(restored.bytes > 4 * RATE, "{restored:?}");
         // The file's opening block is not among the pieces.
         let spent = clock.nanos() / 1_000 * RATE / 1_000_000;
@@ -316,12 +307,15 @@ fn damage_in_what_a_restore_has_written_is_the_targets_and_says_where() {
     // Restores, and shows each pause whether something was read once more by then.
     let restore = |disk: &SimDisk, seen: &mut dyn FnMut(bool)| {
         let on: Arc<dyn Disk> = Arc::new(disk.at(PLACE).mounted());
-        let target: Arc<dyn Disk> = Arc::new(disk.at("/restored").mounted());
         let mut pause = |progress: &CopyProgress, _| {
             seen(progress.bytes > progress.bytes_written);
             ControlFlow::Continue(())
         };
-        ArchiveRestore::from_archive(&on, to).expect("can be had").make(&target, &Framing, &mut pause)
+        ArchiveRestore::from_archive(&on, to).expect("can be had").make(
+            &handle(disk.at("/restored").mounted()),
+            &Framing,
+            &mut pause,
+        )
     };
     let merged = |disk: &SimDisk| disk.files().into_iter().find(|name| name.ends_with("-merged"));
     let (whole, mut written) = (disk.fork(), 0);
@@ -380,8 +374,7 @@ fn an_entry_of_an_archive_that_is_not_understood_is_said_to_be_the_archives_and_
     let history = lives(&disk, 1, &settings());
     let to = history.lives.last().expect("one").1;
     let on: Arc<dyn Disk> = Arc::new(disk.at(PLACE).mounted());
-    let target: Arc<dyn Disk> = Arc::new(disk.at("/restored").mounted());
-    match restore_from_archive(&on, &target, to, &OtherProgram) {
+    match restore_from_archive(&on, &handle(disk.at("/restored").mounted()), to, &OtherProgram) {
         Err(DurabilityError::Replay { file, detail, .. }) => {
             assert!(disk.at(PLACE).files().iter().any(|name| **name == *file), "{file} is the archive's");
             assert!(detail.contains("does not know"), "{detail}");

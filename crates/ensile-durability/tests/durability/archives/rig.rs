@@ -1,15 +1,8 @@
 //! Lives of a database with an archive on a device of its own.
 
-use std::sync::Arc;
-
-use ensile_base::Epoch;
-use ensile_disk::Disk;
 use ensile_durability::archive::{ArchiveFacts, EpochSpan, verify_archive};
-use ensile_durability::{Archiving, CheckpointConfig, DurabilityError, LogConfig};
-use ensile_sim::SimDisk;
 
-use crate::checkpoints::store::{Framing, Life};
-use crate::rig::{Worker, config};
+use crate::prelude::*;
 
 /// Where the archive is, from the machine's top.
 pub(crate) const PLACE: &str = "/archive";
@@ -59,8 +52,7 @@ pub(crate) fn write(life: &Life, worker: &mut Worker, keys: std::ops::Range<u64>
             return false;
         }
         let value = (!key.is_multiple_of(5)).then(|| vec![key as u8; 1000]);
-        life.commit(worker, key % 16, value.as_deref());
-        life.rig.settle();
+        life.commit_epoch(worker, key % 16, value.as_deref());
     }
     true
 }
@@ -71,6 +63,18 @@ pub(crate) fn let_archive(life: &Life) {
         life.step(0);
         life.rig.settle();
     }
+}
+
+pub(crate) fn archive_checkpoint(life: &Life) {
+    life.checkpoint().expect("is installed");
+    let_archive(life);
+}
+
+/// The first life on a disk with an archive.
+pub(crate) fn first_life(loggers: usize, settings: CheckpointConfig) -> (SimDisk, Life) {
+    let disk = disk_with_archive();
+    let life = open(&disk, loggers, settings).expect("opens");
+    (disk, life)
 }
 
 /// Closes cleanly; D.

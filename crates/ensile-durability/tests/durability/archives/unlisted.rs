@@ -1,13 +1,8 @@
 //! Log files that a checkpoint or a merge has taken off the manifest's list while the archive was full, and that are
 //! damaged before the next open archives them: nothing of them is lost unsaid (A1).
 
-use ensile_base::Epoch;
-use ensile_durability::Archiving;
-use ensile_sim::SimDisk;
-
-use super::rig::{PLACE, archiving, assert_whole, close, disk_with_archive, facts, let_archive, open, write};
-use crate::checkpoints::store::{Life, settings};
-use crate::rig::{OPENING_BYTES, Worker, damages_all};
+use super::rig::*;
+use crate::prelude::*;
 
 /// Files that are in no listed generation, and what the archive has once they are archived as they were written.
 struct Unlisted {
@@ -185,8 +180,7 @@ fn a1_a_damaged_file_holds_up_no_other() {
     let life = open(&disk, 1, settings()).expect("opens");
     assert_eq!(of_first(&disk), unlisted.files[1..2], "the others are archived, and gone");
     assert!(write(&life, &mut life.rig.worker(), 40..52));
-    life.checkpoint().expect("is installed");
-    let_archive(&life);
+    archive_checkpoint(&life);
     assert_eq!(life.rig.log.stats().unarchived_files, 0);
     let error = life.rig.log.archive_error().expect("it is still said");
     assert!(error.contains(&unlisted.files[1]), "{error}");
@@ -295,8 +289,7 @@ fn a1_what_a_cut_short_open_leaves_of_merged_generations_is_no_damage() {
         disk.set_device(PLACE, None);
         let life = open(&disk, 1, settings()).unwrap_or_else(|error| panic!("call {call}: {error}"));
         assert!(life.rig.report.not_archived.is_empty(), "call {call}: {:?}", life.rig.report.not_archived);
-        life.checkpoint().expect("is installed");
-        let_archive(&life);
+        archive_checkpoint(&life);
         assert_whole(&disk, close(&life));
     }
 }

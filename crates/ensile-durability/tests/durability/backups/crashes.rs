@@ -1,10 +1,6 @@
 //! Power fails, or the process is killed, at every call of a backup and of a restore.
 
-use ensile_durability::DurabilityError;
-use ensile_sim::{SimDisk, Survival};
-
-use super::{back_up, examined, filled, loaded, manifest, put, restored};
-use crate::checkpoints::store::{Life, pictures};
+use super::*;
 
 /// Is there a database, and not one that is being made?
 fn is_created(disk: &SimDisk, folder: &str) -> bool {
@@ -14,8 +10,7 @@ fn is_created(disk: &SimDisk, folder: &str) -> bool {
 
 #[test]
 fn n12_a_crash_at_any_call_of_a_backup_leaves_the_old_state_or_the_new_one() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let first_of = |keep: usize| {
         disk.keep_moments();
@@ -31,8 +26,7 @@ fn n12_a_crash_at_any_call_of_a_backup_leaves_the_old_state_or_the_new_one() {
         for moment in &moments {
             for survival in Survival::ALL {
                 let at = format!("round {round}, call {}, {survival:?}", moment.number);
-                let copy = moment.disk.fork();
-                copy.crash_with(survival, moment.number);
+                let copy = crashed(&moment, survival);
                 if is_created(&copy, "backup") {
                     let found = loaded(&copy, "backup");
                     let is_new = found == new;
@@ -62,10 +56,8 @@ fn n12_a_crash_at_any_call_of_a_backup_leaves_the_old_state_or_the_new_one() {
 /// The manifest that a killed run has renamed is in the cache alone. The next run believes it, and the power fails.
 #[test]
 fn n12_a_manifest_that_a_killed_run_has_left_unsynced_is_synced_before_units_are_used_again() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    let (disk, life, mut worker) = filled_disk(pictures());
+    back_up_checkpoint(&disk, &life);
     let mut states = vec![life.store.present()];
     (0..12).for_each(|key| put(&life, &mut worker, key, 2000));
     life.checkpoint().expect("is installed");
@@ -86,8 +78,7 @@ fn n12_a_manifest_that_a_killed_run_has_left_unsynced_is_synced_before_units_are
     back_up(&killed, "backup", 1).expect("is made");
     for moment in killed.take_moments() {
         for survival in Survival::ALL {
-            let copy = moment.disk.fork();
-            copy.crash_with(survival, moment.number);
+            let copy = crashed(&moment, survival);
             let found = loaded(&copy, "backup");
             assert!(states.contains(&found), "call {}, {survival:?}", moment.number);
         }
@@ -96,10 +87,8 @@ fn n12_a_manifest_that_a_killed_run_has_left_unsynced_is_synced_before_units_are
 
 #[test]
 fn a_crash_at_any_call_of_a_restore_leaves_nothing_or_all_of_it() {
-    let disk = SimDisk::new();
-    let (life, _worker) = filled(&disk, pictures());
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    let (disk, life, _worker) = filled_disk(pictures());
+    back_up_checkpoint(&disk, &life);
     let state = life.store.present();
     disk.keep_moments();
     restored(&disk, "backup", "restored", None).expect("is restored");
@@ -107,8 +96,7 @@ fn a_crash_at_any_call_of_a_restore_leaves_nothing_or_all_of_it() {
     for moment in disk.take_moments() {
         for survival in Survival::ALL {
             let at = format!("call {}, {survival:?}", moment.number);
-            let copy = moment.disk.fork();
-            copy.crash_with(survival, moment.number);
+            let copy = crashed(&moment, survival);
             if is_created(&copy, "restored") {
                 whole += 1;
                 let life = Life::open(&copy.at("restored"), 1, pictures()).expect("opens");

@@ -1,34 +1,26 @@
 //! Backups of databases without a picture: files, log included.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::clock::Clock;
 use ensile_base::limits::{EPOCHS_RESERVED_MIN, LEASE_SECONDS_MAX};
-use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk as _;
-use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyPhase, CopyReport, CopyRun, CopyStep, DurabilityError, LogConfig,
-};
-use ensile_sim::{SimDisk, Survival};
 
-use super::{at_rest, back_up, examined, manifest, of, restored, run};
-use crate::checkpoints::store::{Changes, Framing, Life, pictures, settings};
-use crate::copies::{CopySteps as _, backup};
-use crate::rig::{Rig, Worker, config};
+use super::*;
 
 /// A database with log files and no picture in `data`.
 fn filled(disk: &SimDisk, settings: CheckpointConfig, has_checkpoint: bool) -> (Life, Worker) {
-    let life = Life::open(&disk.at("data"), 2, settings).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at("data"), 2, settings);
     for key in 0..30 {
-        life.commit(&mut worker, key, Some(&[1; 500]));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, key, Some(&[1; 500]));
         if key == 15 && has_checkpoint {
             life.checkpoint().expect("is installed");
         }
     }
     (life, worker)
+}
+
+/// The same on a new disk.
+fn filled_disk(settings: CheckpointConfig, has_checkpoint: bool) -> (SimDisk, Life, Worker) {
+    let disk = SimDisk::new();
+    let (life, worker) = filled(&disk, settings, has_checkpoint);
+    (disk, life, worker)
 }
 
 fn opened(disk: &SimDisk, folder: &str) -> Changes {
@@ -38,8 +30,7 @@ fn opened(disk: &SimDisk, folder: &str) -> Changes {
 #[test]
 fn a_database_without_a_picture_is_copied_with_its_log() {
     for (settings, has_checkpoint) in [(settings(), true), (settings(), false), (pictures(), false)] {
-        let disk = SimDisk::new();
-        let (life, mut worker) = filled(&disk, settings, has_checkpoint);
+        let (disk, life, mut worker) = filled_disk(settings, has_checkpoint);
         let durable = life.rig.log.durable_epoch();
         let state = life.store.present();
         let report = back_up(&disk, "backup", 1).expect("is made");
@@ -54,8 +45,7 @@ fn a_database_without_a_picture_is_copied_with_its_log() {
         let text = manifest(&disk, "restored");
         assert!(text.contains(&format!("\nrestored epoch {}\n", report.epoch)), "{text}");
         // The next one goes into the same folder.
-        life.commit(&mut worker, 3, Some(&[2; 100]));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, 3, Some(&[2; 100]));
         let next = back_up(&disk, "backup", 1).expect("is made");
         assert_eq!(opened(&disk, "backup"), life.store.present());
         assert!(next.epoch > report.epoch && next.bytes_written < report.bytes_written / 4, "{next:?}");
@@ -64,8 +54,7 @@ fn a_database_without_a_picture_is_copied_with_its_log() {
 
 #[test]
 fn commits_and_checkpoints_beside_a_copy_of_files_do_not_hurt_it() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, settings(), true);
+    let (disk, life, mut worker) = filled_disk(settings(), true);
     let options = CopyOptions::default();
     let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), options).expect("begins");
     let durable = life.rig.log.durable_epoch();
@@ -78,8 +67,7 @@ fn commits_and_checkpoints_beside_a_copy_of_files_do_not_hurt_it() {
             break *report;
         }
         steps += 1;
-        life.commit(&mut worker, steps % 30, Some(&[3; 300]));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, steps % 30, Some(&[3; 300]));
         if steps % 4 == 0 {
             life.checkpoint().expect("is installed");
         }
@@ -385,8 +373,7 @@ fn n20_a_log_that_is_damaged_in_the_source_is_not_cut() {
 
 #[test]
 fn a_crash_at_any_call_of_a_copy_of_files_leaves_nothing_or_all_of_it() {
-    let disk = SimDisk::new();
-    let (life, _worker) = filled(&disk, settings(), true);
+    let (disk, life, _worker) = filled_disk(settings(), true);
     let state = life.store.present();
     disk.keep_moments();
     run(backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins"))
@@ -395,8 +382,7 @@ fn a_crash_at_any_call_of_a_copy_of_files_leaves_nothing_or_all_of_it() {
     for moment in disk.take_moments() {
         for survival in Survival::ALL {
             let at = format!("call {}, {survival:?}", moment.number);
-            let copy = moment.disk.fork();
-            copy.crash_with(survival, moment.number);
+            let copy = crashed(&moment, survival);
             let files = copy.at("backup").files();
             let is_there =
                 files.contains(&"MANIFEST".to_owned()) && manifest(&copy, "backup").contains("state created");
@@ -495,8 +481,7 @@ fn l6_epochs_that_are_reserved_beside_a_copy_of_files_are_reserved_in_it() {
     let slow = LogConfig { epoch_interval: Duration::from_secs(3600), ..config(2) };
     let rig = Rig::open(Arc::new(disk.at("data").mounted()), slow, Clock::manual()).expect("opens");
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"row");
     let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
     let first = rig.epochs.now();
     for _ in 0..4 {
@@ -504,8 +489,7 @@ fn l6_epochs_that_are_reserved_beside_a_copy_of_files_are_reserved_in_it() {
         rig.log.reserved_epochs_step();
     }
     assert!(rig.epochs.now().number() > first.number() + EPOCHS_RESERVED_MIN);
-    worker.commit(&rig.epochs, 2, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 2, b"row");
     let report = loop {
         if let CopyStep::Ended(report) = copy.step_at(&Framing, 0).expect("goes on") {
             break *report;
@@ -517,8 +501,7 @@ fn l6_epochs_that_are_reserved_beside_a_copy_of_files_are_reserved_in_it() {
 
 #[test]
 fn what_a_killed_copy_of_files_has_left_is_in_no_backup_of_pages() {
-    let disk = SimDisk::new();
-    let (life, _worker) = filled(&disk, pictures(), false);
+    let (disk, life, _worker) = filled_disk(pictures(), false);
     let mut copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
     while !disk.at("backup").files().iter().any(|name| name.starts_with("log1/log-")) {
         assert_eq!(copy.step_at(&Framing, 0).expect("goes on"), CopyStep::Worked);
@@ -528,8 +511,7 @@ fn what_a_killed_copy_of_files_has_left_is_in_no_backup_of_pages() {
     let mut worker = life.rig.worker();
     (0..20).for_each(|key| _ = life.commit(&mut worker, key, None));
     life.rig.settle();
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    back_up_checkpoint(&disk, &life);
     assert!(examined(&disk, "backup").is_whole());
     assert_eq!(opened(&disk, "backup"), life.store.present());
     back_up(&disk, "backup", 1).expect("is there");
@@ -608,8 +590,7 @@ fn n20_damage_of_a_log_is_said_though_another_ends_before_files_that_were_remove
 /// It shows a larger D than this database has had.
 #[test]
 fn n20_the_hint_of_another_database_says_nothing_of_this_ones_logs() {
-    let disk = SimDisk::new();
-    let (life, _worker) = filled(&disk, settings(), false);
+    let (disk, life, _worker) = filled_disk(settings(), false);
     let other = Life::open(&disk.at("other"), 1, settings()).expect("opens");
     (0..5000).for_each(|_| assert!(other.rig.advance()));
     other.rig.settle();

@@ -1,15 +1,7 @@
 //! A source that was put back to an older copy of itself and has gone on: its history is another one than its backup's,
 //! whatever its numbers and epochs are (N23).
 
-use ensile_base::checksum::crc32c;
-use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyReport, CopySource, CopyStep, DurabilityError, adopt,
-};
-use ensile_sim::SimDisk;
-
-use super::{at_rest, back_up, back_up_picture, examined, manifest, of, restored, run};
-use crate::checkpoints::store::{Changes, Framing, Life, cycling, pictures, settings};
-use crate::copies::{CopySteps as _, backup};
+use super::*;
 
 fn opened(disk: &SimDisk, folder: &str) -> Changes {
     Life::open(&at_rest(disk).at(folder), 2, settings()).expect("opens").found
@@ -17,13 +9,9 @@ fn opened(disk: &SimDisk, folder: &str) -> Changes {
 
 /// A life of the database in `folder` that changes all keys, takes some checkpoints, and is closed.
 fn live(disk: &SimDisk, folder: &str, (strategy, checkpoints): (CheckpointConfig, u8), value: u8) -> Changes {
-    let life = Life::open(&disk.at(folder), 2, strategy).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at(folder), 2, strategy);
     for round in 0..checkpoints.max(1) {
-        for key in 0..16 {
-            life.commit(&mut worker, key, Some(&[value, round]));
-            life.rig.settle();
-        }
+        life.commit_epochs(&mut worker, 0..16, &[value, round]);
         if round < checkpoints {
             life.checkpoint().expect("is installed");
             // What it covers is removed.
@@ -194,8 +182,7 @@ fn n23_a_source_that_was_put_back_within_a_life_is_refused() {
     for strategy in [settings(), cycling(), pictures()] {
         let disk = SimDisk::new();
         live(&disk, "data", (strategy.clone(), 1), 1);
-        let life = Life::open(&disk.at("data"), 2, strategy.clone()).expect("opens");
-        let mut worker = life.rig.worker();
+        let (life, mut worker) = Life::with_worker(&disk.at("data"), 2, strategy.clone());
         let mut checkpoint = |value: u8| {
             (0..16).for_each(|key| _ = life.commit(&mut worker, key, Some(&[value])));
             life.rig.settle();
@@ -205,8 +192,7 @@ fn n23_a_source_that_was_put_back_within_a_life_is_refused() {
         let before = back_up(&disk, "before", 2).expect("is made");
         // A snapshot and a backup of one life: the generation is the same, and ends earlier where the snapshot is put
         // back.
-        let put_back = disk.fork();
-        put_back.kill();
+        let put_back = copy_at_rest(&disk);
         checkpoint(3);
         let first = back_up(&disk, "backup", 2).expect("is made");
         assert!(first.epoch > before.epoch);

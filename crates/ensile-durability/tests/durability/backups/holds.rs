@@ -1,15 +1,8 @@
 //! N16: what a copier still reads stays, up to the limit, and one whose lease was overrun goes on from the newest root.
 
-use std::time::Duration;
-
 use ensile_base::limits::LEASE_SECONDS_MAX;
-use ensile_durability::{CopyOptions, CopyReport, CopyRun, CopyStep, DurabilityError};
-use ensile_sim::SimDisk;
 
-use super::{back_up, examined, filled, loaded, manifest, of, put};
-use crate::checkpoints::store::{Framing, KEYS, Life, pictures};
-use crate::copies::{CopySteps as _, backup};
-use crate::rig::Worker;
+use super::*;
 
 /// Every row changes, and a picture of that is installed; the database looks at leases once more.
 fn change_all(life: &Life, worker: &mut Worker, bytes: usize) {
@@ -33,8 +26,7 @@ fn finish(copy: &mut CopyRun) -> Result<CopyReport, DurabilityError> {
 
 #[test]
 fn n16_units_that_became_free_beside_a_copier_are_not_used_again() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let state = life.store.present();
     // This database has it in memory which pages are free, and the copier is another process.
@@ -61,8 +53,7 @@ fn n16_units_that_became_free_beside_a_copier_are_not_used_again() {
 
 #[test]
 fn n16_a_copier_whose_lease_was_overrun_goes_on_from_the_newest_root() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let mut copy = begun(&disk);
     for _ in 0..3 {
@@ -93,8 +84,7 @@ fn n16_a_copier_whose_lease_was_overrun_goes_on_from_the_newest_root() {
 
 #[test]
 fn n16_a_copier_that_has_died_holds_nothing() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let reader = disk.at("data").mounted();
     let on: std::sync::Arc<dyn ensile_disk::Disk> = std::sync::Arc::new(reader.clone());
@@ -113,10 +103,8 @@ fn n16_a_copier_that_has_died_holds_nothing() {
 /// Beside this copy every page changes within the time that a lease is kept, again and again.
 #[test]
 fn n16_a_copier_that_is_slower_than_the_database_changes_ends_and_says_which_rate_would_do() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    let (disk, life, mut worker) = filled_disk(pictures());
+    back_up_checkpoint(&disk, &life);
     let before = (manifest(&disk, "backup"), loaded(&disk, "backup"));
     for rate in [None, Some(50_000)] {
         change_all(&life, &mut worker, 3900);

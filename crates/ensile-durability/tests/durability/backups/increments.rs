@@ -5,29 +5,23 @@ mod changed_strategy;
 mod crashes;
 mod damaged;
 
-use std::collections::BTreeMap;
-
-use ensile_base::Epoch;
-use ensile_durability::examination::BackupFacts;
-use ensile_durability::{
-    Archiving, CheckpointConfig, CopyOptions, CopyReport, CopyStep, DurabilityError, adopt,
-};
-use ensile_sim::SimDisk;
-
-use super::{at_rest, back_up, examined, manifest, of, restored, run};
+use super::*;
 use crate::archives::rig::{disk_with_archive, open as open_with_archive};
-use crate::checkpoints::store::{Changes, Framing, KEYS, Life, cycling, settings};
-use crate::copies::{CopySteps as _, backup};
-use crate::rig::Worker;
 
 /// A database with a checkpoint, and a log behind it.
 fn filled(disk: &SimDisk, settings: CheckpointConfig) -> (Life, Worker) {
-    let life = Life::open(&disk.at("data"), 2, settings).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at("data"), 2, settings);
     put_all(&life, &mut worker, 1);
     life.checkpoint().expect("is installed");
     put(&life, &mut worker, 3, 1);
     (life, worker)
+}
+
+/// The same on a new disk.
+fn filled_disk(settings: CheckpointConfig) -> (SimDisk, Life, Worker) {
+    let disk = SimDisk::new();
+    let (life, worker) = filled(&disk, settings);
+    (disk, life, worker)
 }
 
 /// All keys get a value of half a kilobyte, eight an epoch.
@@ -41,8 +35,7 @@ fn put_all(life: &Life, worker: &mut Worker, value: u8) {
 }
 
 fn put(life: &Life, worker: &mut Worker, key: u64, value: u8) {
-    life.commit(worker, key % KEYS, Some(&[value; 300]));
-    life.rig.settle();
+    life.commit_epoch(worker, key % KEYS, Some(&[value; 300]));
 }
 
 /// A checkpoint, and what it covers is removed.
@@ -89,8 +82,7 @@ fn assert_is_newest(disk: &SimDisk, life: &Life, report: &CopyReport) {
 
 #[test]
 fn an_increment_copies_what_the_log_has_more_and_a_new_checkpoint() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, settings());
+    let (disk, life, mut worker) = filled_disk(settings());
     let first = back_up(&disk, "backup", 1).expect("is made");
     assert_is_newest(&disk, &life, &first);
     let parts = bytes_of(&disk, "backup", "/ckpt-");
@@ -140,8 +132,7 @@ fn lives_and_reopens_go_on_in_one_backup() {
     drop((worker, life));
     for round in 0..6_u8 {
         disk.crash(u64::from(round));
-        let life = Life::open(&disk.at("data"), 1 + usize::from(round % 3), settings()).expect("opens");
-        let mut worker = life.rig.worker();
+        let (life, mut worker) = Life::with_worker(&disk.at("data"), 1 + usize::from(round % 3), settings());
         (0..9).for_each(|key| put(&life, &mut worker, 7 * u64::from(round) + key, round));
         if round % 3 == 1 {
             take_checkpoint(&life);
@@ -162,8 +153,7 @@ fn lives_and_reopens_go_on_in_one_backup() {
 
 #[test]
 fn of_a_cycling_checkpoint_only_ranges_that_were_renewed_are_copied() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, cycling());
+    let (disk, life, mut worker) = filled_disk(cycling());
     take_checkpoint(&life);
     let full = back_up(&disk, "backup", 1).expect("is made");
     assert_is_newest(&disk, &life, &full);
@@ -189,8 +179,7 @@ fn of_a_cycling_checkpoint_only_ranges_that_were_renewed_are_copied() {
 #[test]
 fn older_states_of_files_are_kept_as_asked_and_each_can_be_restored() {
     for strategy in [settings(), cycling()] {
-        let disk = SimDisk::new();
-        let (life, mut worker) = filled(&disk, strategy);
+        let (disk, life, mut worker) = filled_disk(strategy);
         let mut states = Vec::new();
         for round in 0..7_u8 {
             (0..9).for_each(|key| put(&life, &mut worker, 5 * u64::from(round) + key, round));
@@ -248,8 +237,7 @@ fn older_states_of_files_are_kept_as_asked_and_each_can_be_restored() {
 
 #[test]
 fn a_database_that_is_written_to_is_backed_up_again_and_again() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, settings());
+    let (disk, life, mut worker) = filled_disk(settings());
     let mut last: Option<(CopyReport, u64)> = None;
     let mut at = 0;
     for round in 0..6 {
@@ -284,8 +272,7 @@ fn a_database_that_is_written_to_is_backed_up_again_and_again() {
 
 #[test]
 fn a_database_that_is_older_than_its_backup_by_files_is_refused() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, settings());
+    let (disk, life, mut worker) = filled_disk(settings());
     back_up(&disk, "backup", 1).expect("is made");
     let older = disk.fork();
     (0..20).for_each(|key| put(&life, &mut worker, key, 4));
@@ -335,8 +322,7 @@ fn a_backup_by_files_of_an_archived_database_has_no_archive() {
 
 #[test]
 fn i1_a_backup_by_files_that_was_copied_goes_on_once_it_is_adopted() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, settings());
+    let (disk, life, mut worker) = filled_disk(settings());
     let first = back_up(&disk, "backup", 1).expect("is made");
     disk.copy_tree("backup", "copy");
     put(&life, &mut worker, 9, 9);

@@ -1,14 +1,6 @@
 //! Backups of a picture and the log behind it: each has all that was durable when the copy began (N21).
 
-use ensile_base::Epoch;
-use ensile_durability::examination::BackupFacts;
-use ensile_durability::{CopyOptions, restorable_epochs};
-use ensile_sim::SimDisk;
-
-use super::{at_rest, back_up, back_up_picture, examined, filled, manifest, of, put, restored, run};
-use crate::checkpoints::store::{Changes, KEYS, Life, pictures};
-use crate::copies::restore_to_epoch;
-use crate::rig::Worker;
+use super::*;
 
 fn opened(disk: &SimDisk, folder: &str) -> Changes {
     Life::open(&at_rest(disk).at(folder), 2, pictures()).expect("opens").found
@@ -16,8 +8,7 @@ fn opened(disk: &SimDisk, folder: &str) -> Changes {
 
 /// A life with this many loggers, whose picture has the first half of its commits.
 fn half_pictured(disk: &SimDisk, loggers: usize) -> (Life, Worker) {
-    let life = Life::open(&disk.at("data"), loggers, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at("data"), loggers, pictures());
     for key in 0..2 * KEYS {
         if key == KEYS {
             life.checkpoint().expect("is installed");
@@ -51,8 +42,7 @@ fn n21_a_backup_has_the_log_behind_the_picture_however_the_database_ended() {
         drop((worker, life));
         assert_has(&disk, (durable, &state), "it was closed");
         // The picture is of the life before.
-        let life = Life::open(&disk.at("data"), loggers, pictures()).expect("opens");
-        let mut worker = life.rig.worker();
+        let (life, mut worker) = Life::with_worker(&disk.at("data"), loggers, pictures());
         (0..9).for_each(|key| put(&life, &mut worker, key, 7));
         let (durable, state) = (life.rig.log.durable_epoch(), life.store.present());
         assert_has(&at_rest(&disk), (durable, &state), "its next life was killed");
@@ -109,8 +99,7 @@ fn n21_states_with_one_picture_or_several_are_kept_and_restored() {
 
 #[test]
 fn a5_a_state_behind_a_picture_is_had_at_each_epoch_of_its_own_log() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let mut history = Vec::new();
     for key in 0..9 {
@@ -169,8 +158,7 @@ fn a5_a_picture_whose_life_has_left_the_list_is_had_by_itself() {
     let state = life.store.present();
     life.rig.log.close().expect("closes");
     drop((worker, life));
-    let life = Life::open(&disk.at("data"), 1, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at("data"), 1, pictures());
     (0..9).for_each(|key| put(&life, &mut worker, key, 7));
     back_up(&disk, "backup", 1).expect("is made");
     let copy = at_rest(&disk);

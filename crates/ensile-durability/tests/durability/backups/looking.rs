@@ -1,15 +1,8 @@
 //! A source that goes on while a copier looks at it (N20): its log rolls and its hint moves, between the lease and the
 //! reading. Something else happens once on the disk here, as another process would do it.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use ensile_durability::CopyOptions;
-use ensile_sim::SimDisk;
-
 use super::files::{Remembered, outlast_the_lease};
-use super::{of, run};
-use crate::copies::backup;
+use super::*;
 
 #[test]
 fn n20_a_hint_that_moves_while_the_source_is_looked_at_asks_for_nothing_that_the_lease_did_not_open() {

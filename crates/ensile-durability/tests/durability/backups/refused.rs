@@ -1,16 +1,7 @@
 //! What a backup and a restore refuse, and what a damaged file or a full disk comes to: the target has what it had.
 
-use ensile_base::Epoch;
-use ensile_durability::examination::{BackupFacts, Remedy};
-use ensile_durability::{CopyOptions, CopyReport, CopySource, DurabilityError, adopt, lease};
-use ensile_sim::SimDisk;
-
 use super::histories::without_line;
-use super::{
-    back_up, back_up_picture, examined, filled, loaded, manifest, of, page_file_bytes, put, restored, run,
-};
-use crate::checkpoints::store::{KEYS, Life, pictures};
-use crate::copies::backup;
+use super::*;
 
 /// A database with a picture, and a backup of it.
 fn backed_up(disk: &SimDisk) -> (Life, crate::rig::Worker) {
@@ -110,13 +101,11 @@ fn i1_a_backup_that_was_copied_is_refused_until_it_is_adopted_and_goes_on_then()
 
 #[test]
 fn a_database_that_is_older_than_its_backup_is_refused() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     life.checkpoint().expect("is installed");
     let older = disk.fork();
     put(&life, &mut worker, 1, 10);
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    back_up_checkpoint(&disk, &life);
     let error = backup(&of(&older, "data"), &of(&disk, "backup"), CopyOptions::default());
     let error = error.expect_err("it is older");
     assert!(error.to_string().contains("an older copy"), "{error}");
@@ -134,12 +123,10 @@ fn a_database_that_has_gone_on_from_an_older_state_is_told_apart() {
     // Each goes on with its changes of the row 1, of the same length, and pictures.
     let gone_on = |changes: &[&[(u64, u8)]]| {
         let copy = disk.fork();
-        let life = Life::open(&copy.at("data"), 1, pictures()).expect("opens");
-        let mut worker = life.rig.worker();
+        let (life, mut worker) = Life::with_worker(&copy.at("data"), 1, pictures());
         for rows in changes {
             for (key, value) in *rows {
-                life.commit(&mut worker, *key, Some(&[*value; 900]));
-                life.rig.settle();
+                life.commit_epoch(&mut worker, *key, Some(&[*value; 900]));
             }
             life.checkpoint().expect("is installed");
         }
@@ -249,8 +236,7 @@ fn n12_a_damaged_backup_is_seen_before_the_next_one_counts() {
 
 #[test]
 fn damage_that_only_an_older_picture_reaches_is_named() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     let mut epochs = Vec::new();
     for round in 0..3 {
         (0..4).for_each(|key| put(&life, &mut worker, 4 * round + key, 3000));

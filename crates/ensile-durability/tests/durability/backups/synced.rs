@@ -1,17 +1,7 @@
 //! What a process that died before its sync has left in the system's cache: a backup has it only once the source's
 //! medium has it (N22).
 
-use std::sync::Arc;
-
-use ensile_base::clock::Clock;
-use ensile_disk::Operation;
-use ensile_durability::{CheckpointConfig, CopyOptions, LogConfig};
-use ensile_sim::{SimDisk, Survival};
-
-use super::{at_rest, back_up, examined, manifest, of, run};
-use crate::checkpoints::store::{Changes, Life, cycling, pictures, settings};
-use crate::copies::backup;
-use crate::rig::{Rig, config};
+use super::*;
 
 fn opened(disk: &SimDisk, folder: &str) -> Changes {
     Life::open(&at_rest(disk).at(folder), 2, settings()).expect("opens").found
@@ -23,8 +13,7 @@ fn begun(disk: &SimDisk, loggers: usize, (settings, segment_bytes): (CheckpointC
     let life = Life::open_with(&disk.at("data"), log, settings).expect("opens");
     let mut worker = life.rig.worker();
     for key in 0..12 {
-        life.commit(&mut worker, key, Some(&[1; 700]));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, key, Some(&[1; 700]));
         if key == 7 {
             life.checkpoint().expect("is installed");
         }
@@ -79,21 +68,16 @@ fn dies_everywhere(
 }
 
 #[test]
-fn n22_a_mark_in_the_cache_alone_is_synced_before_a_backup_has_its_epoch() {
+fn n22_a_mark_or_a_manifest_in_the_cache_alone_is_synced_before_a_backup_has_it() {
     for (loggers, segment_bytes) in [(1, 64 << 20), (2, 64 << 20), (1, 4096), (2, 4096)] {
         for is_backed_up_before in [false, true] {
             dies_everywhere((loggers, (settings(), segment_bytes)), is_backed_up_before, |_, life| {
                 let mut worker = life.rig.worker();
-                life.commit(&mut worker, 2, Some(b"written"));
-                life.rig.settle();
+                life.commit_epoch(&mut worker, 2, Some(b"written"));
                 (0..loggers).for_each(|logger| life.rig.log.logger_prepare(logger));
             });
         }
     }
-}
-
-#[test]
-fn n22_a_manifest_in_the_cache_alone_is_synced_before_a_backup_has_its_checkpoint() {
     for (loggers, strategy) in [(2, settings()), (1, cycling()), (1, pictures()), (0, pictures())] {
         dies_everywhere((loggers, (strategy, 4096)), true, |disk, life| {
             let mut worker = life.rig.worker();
@@ -109,16 +93,13 @@ fn n22_a_mark_that_is_written_beside_a_copy_is_synced_before_its_epoch_is_in_it(
     let process = disk.at("data").mounted();
     let rig = Rig::open(Arc::new(process.clone()), config(1), Clock::manual()).expect("opens");
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"row");
     let copy = backup(&of(&disk, "data"), &of(&disk, "backup"), CopyOptions::default()).expect("begins");
     worker.commit(&rig.epochs, 2, b"row").expect("runs");
     disk.stall(&[Operation::Sync]);
     std::thread::scope(|scope| {
         let settles = scope.spawn(|| rig.settle());
-        while disk.waiting() == 0 {
-            std::thread::yield_now();
-        }
+        await_stall(&disk);
         // It has written, and dies before its sync begins.
         process.kill_process();
         settles.join().expect("no panic");

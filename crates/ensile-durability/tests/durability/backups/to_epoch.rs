@@ -5,24 +5,11 @@ mod files;
 mod histories;
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use ensile_base::Epoch;
-use ensile_base::clock::Clock;
-use ensile_base::random::Random;
-use ensile_disk::Disk;
-use ensile_durability::{
-    CheckpointConfig, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopySource, CopyStep,
-    DurabilityError, Strategy, restorable_epochs,
-};
-use ensile_sim::SimDisk;
-
-use super::{at_rest, examined, loaded, manifest, of, run};
+use super::*;
 use crate::archives::restoring::{History, lives_with};
 use crate::archives::rig::{PLACE, close, disk_with_archive, let_archive, open};
 use crate::checkpoints::pictures::{checkpoint, commit};
-use crate::checkpoints::store::{Changes, Framing, KEYS, Life, pictures, settings};
-use crate::copies::restore_to_epoch;
 
 const BACKUP: &str = "/backup";
 
@@ -43,9 +30,9 @@ fn backed_up_with(
         if number == 1 && settings.1.strategy == Strategy::Pictures {
             return;
         }
-        let source: Arc<dyn Disk> = Arc::new(disk.mounted());
         let options = CopyOptions { keep: Some(9), ..CopyOptions::default() };
-        let begun = CopySource::picture(&source, options).and_then(|found| found.begin(&of(disk, BACKUP)));
+        let begun = CopySource::picture(&handle(disk.mounted()), options)
+            .and_then(|found| found.begin(&of(disk, BACKUP)));
         let report = begun.and_then(run).expect("is made");
         epochs.push(report.epoch);
     };
@@ -55,8 +42,7 @@ fn backed_up_with(
 }
 
 fn restored(disk: &SimDisk, to: Epoch) -> Result<CopyReport, DurabilityError> {
-    let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
-    run(restore_to_epoch(&of(disk, BACKUP), Some(&archive), &of(disk, "/restored"), to, None)?)
+    run(restore_to_epoch(&of(disk, BACKUP), Some(&handle(disk.at(PLACE))), &of(disk, "/restored"), to, None)?)
 }
 
 fn assert_is(disk: &SimDisk, (to, history): (Epoch, &History), at: &str) {
@@ -73,8 +59,7 @@ fn assert_is_with(
     let life = Life::open(&at_rest(disk).at("/restored"), 2, settings.clone()).expect("opens");
     assert_eq!(life.found, history.at(to), "{at}");
     assert!(life.rig.first > to && life.rig.report.durable_epoch == to, "{at}: {:?}", life.rig.report);
-    life.commit(&mut life.rig.worker(), 3, Some(b"on"));
-    life.rig.settle();
+    life.commit_epoch(&mut life.rig.worker(), 3, Some(b"on"));
     life.checkpoint().expect("and goes on");
 }
 
@@ -135,8 +120,7 @@ fn power_fails_at_every_call_of_a_restore_to_an_epoch() {
     for moment in disk.take_moments() {
         for survival in ensile_sim::Survival::ALL {
             let at = format!("call {}, {survival:?}", moment.number);
-            let copy = moment.disk.fork();
-            copy.crash_with(survival, moment.number);
+            let copy = crashed(&moment, survival);
             match restored(&copy, to) {
                 Ok(_) => none += 1,
                 Err(DurabilityError::DatabaseExists { .. }) => whole += 1,
@@ -153,10 +137,7 @@ fn with_rows_beside_pages() -> (SimDisk, Epoch, Changes) {
     let (disk, mut random, mut history) = (disk_with_archive(), Random::from_seed(5), Vec::new());
     let life = open(&disk, 1, pictures()).expect("opens");
     let mut worker = life.rig.worker();
-    for key in 0..KEYS {
-        life.commit(&mut worker, key, Some(&[1; 900]));
-    }
-    life.rig.settle();
+    life.commit_all(&mut worker, 0..KEYS, &[1; 900]);
     life.checkpoint().expect("is installed");
     for key in (0..KEYS).step_by(3) {
         life.commit(&mut worker, key, Some(&[2; 200]));
@@ -164,8 +145,7 @@ fn with_rows_beside_pages() -> (SimDisk, Epoch, Changes) {
     life.rig.settle();
     let report = checkpoint(&life, &mut worker, &mut random, &mut history, &disk).expect("is installed");
     assert!(report.displaced > 3 && report.displaced_tail_bytes > 0 && report.pages_kept > 0, "{report:?}");
-    let source: Arc<dyn Disk> = Arc::new(disk.mounted());
-    let picture = CopySource::picture(&source, CopyOptions::default()).expect("is there");
+    let picture = CopySource::picture(&handle(disk.mounted()), CopyOptions::default()).expect("is there");
     let copied = picture.begin(&of(&disk, BACKUP)).and_then(run).expect("is made");
     assert_eq!(Some(copied.epoch), report.picture_epoch());
     for _ in 0..60 {
@@ -194,8 +174,7 @@ fn power_fails_at_every_call_of_the_first_picture_behind_a_restore_to_an_epoch()
         assert!(life.found == present, "call {call}: what was restored");
         let mut worker = life.rig.worker();
         life.commit(&mut worker, 1, None);
-        life.commit(&mut worker, 50, Some(b"of the new database"));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, 50, Some(b"of the new database"));
         let expected = life.store.present();
         machine.cut_power_at(machine.calls().all + call);
         let _ = life.checkpoint_until(|| machine.is_without_power());
@@ -221,8 +200,13 @@ fn i1_the_archive_of_another_database_is_refused() {
     let (disk, history, _) = backed_up(1, 0);
     let (other, _, _) = backed_up(1, 0);
     let to = history.lives[2].1;
-    let archive: Arc<dyn Disk> = Arc::new(other.at(PLACE));
-    let begun = restore_to_epoch(&of(&disk, BACKUP), Some(&archive), &of(&disk, "/restored"), to, None);
+    let begun = restore_to_epoch(
+        &of(&disk, BACKUP),
+        Some(&handle(other.at(PLACE))),
+        &of(&disk, "/restored"),
+        to,
+        None,
+    );
     let error = begun.expect_err("it is another's");
     assert!(error.to_string().contains("and the backup of"), "{error}");
     assert!(disk.at("/restored").files().is_empty());
@@ -235,9 +219,9 @@ fn what_an_archive_has_keeps_the_rate_of_a_restore_to_an_epoch() {
     for settings in [pictures(), settings()] {
         let (disk, history, epochs) = backed_up_with((2, &settings), 0);
         let to = history.lives[3].1;
-        let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
         let (from, target) = (of(&disk, BACKUP), of(&disk, "/restored"));
-        let mut run = restore_to_epoch(&from, Some(&archive), &target, to, Some(RATE)).expect("can be had");
+        let mut run = restore_to_epoch(&from, Some(&handle(disk.at(PLACE))), &target, to, Some(RATE))
+            .expect("can be had");
         let (clock, mut longest) = (Clock::manual(), 0);
         let report = loop {
             let before = clock.nanos();

@@ -1,21 +1,13 @@
 //! N11: a picture in which a row has two TIDs is damaged to a verification and to a backup, as it is to an open.
 
-use ensile_base::{Epoch, Tid};
-use ensile_durability::{CopyOptions, CopySource, CopyStep, DurabilityError, Entry, Recoverable, Refused};
-use ensile_sim::SimDisk;
-
-use super::{at_rest, back_up, back_up_picture, examined, filled, loaded, manifest, of, put, restored};
-use crate::checkpoints::store::{Life, pictures};
-use crate::copies::CopySteps as _;
+use super::*;
 
 const SAYS: &str = "with another TID (N11)";
 
 #[test]
 fn n11_a_row_with_two_tids_in_a_picture_is_damage_and_no_backup_of_it_counts() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
-    life.checkpoint().expect("is installed");
-    back_up(&disk, "backup", 1).expect("is made");
+    let (disk, life, mut worker) = filled_disk(pictures());
+    back_up_checkpoint(&disk, &life);
     let before = (manifest(&disk, "backup"), loaded(&disk, "backup"));
     put(&life, &mut worker, 5, 300);
     let (own, value) = life.store.present()[&7].clone();
@@ -46,8 +38,7 @@ fn n11_a_row_with_two_tids_in_a_picture_is_damage_and_no_backup_of_it_counts() {
 /// A backup gathers them into blocks, and none of these has more than a reader takes.
 #[test]
 fn a_backup_of_more_versions_beside_pages_than_a_block_has_room_for_has_them_all() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     (0..12).for_each(|key| put(&life, &mut worker, key, 200 << 10));
     let made = life.store.pages.as_ref().expect("it has pages");
     for (key, (tid, value)) in life.store.present().into_iter().take(12) {
@@ -69,8 +60,7 @@ fn a_backup_of_more_versions_beside_pages_than_a_block_has_room_for_has_them_all
 
 #[test]
 fn n11_two_versions_of_a_row_beside_the_pages_are_damage() {
-    let disk = SimDisk::new();
-    let (life, _worker) = filled(&disk, pictures());
+    let (disk, life, _worker) = filled_disk(pictures());
     let made = life.store.pages.as_ref().expect("it has pages");
     // No page has a row like this.
     for epoch in [2, 3] {
@@ -97,8 +87,7 @@ impl Recoverable for WithoutKeys {
 
 #[test]
 fn n11_an_older_picture_of_a_backup_is_compared_too() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, pictures());
+    let (disk, life, mut worker) = filled_disk(pictures());
     let (own, value) = life.store.present()[&7].clone();
     let other = Tid::first_of(Epoch::new(own.epoch().number() - 1));
     let made = life.store.pages.as_ref().expect("it has pages");

@@ -1,21 +1,11 @@
 //! N24: a copy that has not ended is no database to any open. The process is killed, or power is cut, at every call of
 //! a first backup and of restores; the tests of shipping have take-overs.
 
-use std::sync::Arc;
-
-use ensile_base::Epoch;
-use ensile_disk::Disk;
 use ensile_durability::archive::restore_from_archive;
-use ensile_durability::examination::{examine, repair};
-use ensile_durability::{CheckpointConfig, DurabilityError, LogConfig, Opening, adopt, lease};
-use ensile_sim::{SimDisk, Survival};
 
-use super::{at_rest, back_up, filled, manifest, of, restored, run};
+use super::*;
 use crate::archives::restoring::lives_with;
 use crate::archives::rig::{PLACE, disk_with_archive};
-use crate::checkpoints::store::{Changes, Framing, Life, pictures, settings};
-use crate::copies::{restore, restore_to_epoch};
-use crate::rig::config;
 
 /// Makes a copy, or goes on with it.
 type Make<'m> = dyn Fn(&SimDisk) -> Result<(), DurabilityError> + 'm;
@@ -116,17 +106,13 @@ fn database(disk: &SimDisk, settings: CheckpointConfig) -> Life {
 }
 
 #[test]
-fn n24_a_first_backup_that_has_not_ended_is_opened_by_nobody() {
+fn n24_a_first_backup_or_a_restore_that_has_not_ended_is_opened_by_nobody() {
     for settings in [pictures(), settings()] {
         let disk = SimDisk::new();
         let _life = database(&disk, settings);
         let what = "the first backup of database";
         n24_cut_at_every_call(&disk, "backup", what, &|disk| back_up(disk, "backup", 1).map(drop));
     }
-}
-
-#[test]
-fn n24_a_restore_that_has_not_ended_is_opened_by_nobody() {
     for settings in [pictures(), settings()] {
         let disk = SimDisk::new();
         let life = database(&disk, settings);

@@ -1,9 +1,7 @@
 //! Kinds of damage, each drawn at random.
 
-use ensile_base::random::Random;
-use ensile_sim::SimDisk;
-
 use super::database::Database;
+use crate::prelude::*;
 
 const SECTOR_BYTES: usize = 512;
 

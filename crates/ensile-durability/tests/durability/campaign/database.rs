@@ -2,15 +2,8 @@
 //! checkpoints, of several lives, closed or left open.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use ensile_base::random::Random;
-use ensile_base::{Epoch, Tid};
-use ensile_durability::{DurabilityError, LogConfig, RecoveryReport, Strategy, recover};
-use ensile_sim::{SimDisk, Survival};
-
-use crate::checkpoints::store::{Changes, KEYS, Life, Store, change, cycling, pictures, present, settings};
-use crate::rig::{Worker, config};
+use crate::prelude::*;
 
 /// What is kept of the space that is set aside behind the last block of a log file.
 const SPACE_BYTES: usize = 64;

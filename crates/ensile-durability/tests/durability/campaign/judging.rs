@@ -1,17 +1,7 @@
 //! What opening, examining and repairing make of a damaged folder, held against what the database held.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use ensile_disk::Disk;
-use ensile_durability::examination::{
-    Damage, Examination, Loss, Remedy, RepairOptions, examine, repair, repair_with,
-};
-use ensile_durability::{DurabilityError, RecoveryReport};
-use ensile_sim::SimDisk;
-
 use super::database::Database;
-use crate::checkpoints::store::{Changes, Framing};
+use crate::prelude::*;
 
 /// What is wrong with a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

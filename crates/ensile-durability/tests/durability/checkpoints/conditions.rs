@@ -1,24 +1,12 @@
 //! What the engine's tests cannot bring about: D cut below e_h, triggers at work, a section's entry that needs a large
 //! block.
 
-use std::time::Duration;
-
-use ensile_disk::Operation;
-use ensile_durability::{CheckpointConfig, CheckpointHandle, CheckpointStep, Health};
-use ensile_sim::SimDisk;
-
-use super::store::{Life, Store, pictures, settings};
-use crate::rig::Worker;
+use crate::prelude::*;
 
 #[test]
 fn k1_a_log_that_ends_below_an_installed_checkpoints_end_is_damage() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
-    for key in 0..20 {
-        life.commit(&mut worker, key, Some(&[1; 50]));
-        life.rig.settle();
-    }
+    let (disk, life, mut worker) = Life::first_with_worker(1, settings());
+    life.commit_epochs(&mut worker, 0..20, &[1; 50]);
     let report = life.checkpoint().expect("is installed");
     drop((worker, life));
     disk.crash(3);
@@ -34,9 +22,7 @@ fn k1_a_log_that_ends_below_an_installed_checkpoints_end_is_damage() {
 
 #[test]
 fn k1_a_demand_that_comes_while_room_is_looked_for_is_not_answered_by_an_older_e_l() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, settings());
     disk.stall(&[Operation::FreeSpace]);
     let first = life.checkpoints.demand();
     let (asked_at, second) = std::thread::scope(|scope| {
@@ -46,8 +32,7 @@ fn k1_a_demand_that_comes_while_room_is_looked_for_is_not_answered_by_an_older_e
             std::thread::yield_now();
         }
         (0..5).for_each(|_| life.rig.settle());
-        let tid = life.commit(&mut worker, 7, Some(b"before the second demand"));
-        life.rig.settle();
+        let tid = life.commit_epoch(&mut worker, 7, Some(b"before the second demand"));
         let second = life.checkpoints.demand();
         disk.release();
         (tid.epoch(), second)
@@ -62,8 +47,7 @@ fn k1_a_demand_that_comes_while_room_is_looked_for_is_not_answered_by_an_older_e
 
 #[test]
 fn an_idle_database_installs_a_checkpoint_that_the_next_open_accepts() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 3, settings()).expect("opens");
+    let (disk, life) = Life::first(3, settings());
     // D runs ahead of every mark while nobody commits; e_h does with it.
     (0..50).for_each(|_| life.rig.settle());
     let report = life.checkpoint().expect("is installed");
@@ -80,8 +64,7 @@ fn numbers_go_on_and_only_the_last_checkpoint_stays() {
     let disk = SimDisk::new();
     let mut last = 0;
     for round in 0..3_u8 {
-        let life = Life::open(&disk, 2, settings()).expect("opens");
-        let mut worker = life.rig.worker();
+        let (life, mut worker) = Life::with_worker(&disk, 2, settings());
         for _ in 0..2 {
             life.commit(&mut worker, u64::from(round), Some(&[round; 9]));
             let report = life.checkpoint().expect("is installed");
@@ -101,13 +84,10 @@ fn numbers_go_on_and_only_the_last_checkpoint_stays() {
 
 #[test]
 fn entries_larger_than_a_block_are_written_one_at_a_time() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, settings());
     let value = |key: u64| vec![key as u8; 300_000 + key as usize];
     for key in 0..64 {
-        life.commit(&mut worker, key, Some(&value(key)));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, key, Some(&value(key)));
     }
     let report = life.checkpoint().expect("is installed");
     assert_eq!(report.entries, 64);
@@ -135,13 +115,11 @@ fn checkpoints_begin_by_time_and_by_bytes_of_log() {
     let disk = SimDisk::new();
     let interval = Some(Duration::from_secs(10));
     let settings = CheckpointConfig { interval, log_bytes: Some(8 << 20), ..settings() };
-    let life = Life::open(&disk, 1, settings).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk, 1, settings);
     let installed = || life.checkpoints.stats().installed;
     let write = |worker: &mut crate::rig::Worker, megabytes: u64| {
         for key in 0..megabytes {
-            life.commit(worker, key % 8, Some(&vec![3; 1 << 20]));
-            life.rig.settle();
+            life.commit_epoch(worker, key % 8, Some(&vec![3; 1 << 20]));
         }
     };
     life.rig.clock.advance(Duration::from_secs(20));
@@ -161,13 +139,9 @@ fn checkpoints_begin_by_time_and_by_bytes_of_log() {
 #[test]
 fn checkpoints_begin_by_entries_of_the_log_since_the_last_one() {
     let settings = CheckpointConfig { log_records: Some(5), ..settings() };
-    let life = Life::open(&SimDisk::new(), 1, settings).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&SimDisk::new(), 1, settings);
     for (commits, installed) in [(4, 0), (1, 1), (4, 1), (1, 2), (4, 2)] {
-        for key in 0..commits {
-            life.commit(&mut worker, key, Some(&[3; 8]));
-            life.rig.settle();
-        }
+        life.commit_epochs(&mut worker, 0..commits, &[3; 8]);
         run(&life);
         assert_eq!(life.checkpoints.stats().installed, installed, "behind {commits} more");
     }
@@ -177,12 +151,8 @@ fn checkpoints_begin_by_entries_of_the_log_since_the_last_one() {
 fn the_bandwidth_is_kept_to_by_the_simulated_clock() {
     let disk = SimDisk::new();
     let settings = CheckpointConfig { bandwidth: Some(100_000), ..settings() };
-    let life = Life::open(&disk, 1, settings).expect("opens");
-    let mut worker = life.rig.worker();
-    for key in 0..64 {
-        life.commit(&mut worker, key, Some(&[1; 5000]));
-    }
-    life.rig.settle();
+    let (life, mut worker) = Life::with_worker(&disk, 1, settings);
+    life.commit_all(&mut worker, 0..64, &[1; 5000]);
     let before = life.rig.clock.nanos();
     let report = life.checkpoint().expect("is installed");
     let took = Duration::from_nanos(life.rig.clock.nanos() - before);
@@ -196,12 +166,8 @@ fn k3_what_commits_leave_is_looked_for_every_few_ms_while_the_bandwidth_is_used_
     for (settings, longest) in [(settings(), Duration::from_secs(1)), (pictures(), Duration::from_millis(10))]
     {
         let (disk, settings) = (SimDisk::new(), CheckpointConfig { bandwidth: Some(1000), ..settings });
-        let life = Life::open(&disk, 1, settings).expect("opens");
-        let mut worker = life.rig.worker();
-        for key in 0..64 {
-            life.commit(&mut worker, key, Some(&[1; 5000]));
-        }
-        life.rig.settle();
+        let (life, mut worker) = Life::with_worker(&disk, 1, settings);
+        life.commit_all(&mut worker, 0..64, &[1; 5000]);
         let handle = life.checkpoints.demand();
         let mut waits = Vec::new();
         for round in 0..100 {
@@ -222,24 +188,16 @@ fn k3_what_commits_leave_is_looked_for_every_few_ms_while_the_bandwidth_is_used_
 fn a_checkpoint_that_is_asked_for_at_a_rate_keeps_it_and_the_next_does_not() {
     const RATE: u64 = 10_000;
     for settings in [settings(), pictures()] {
-        let disk = SimDisk::new();
-        let life = Life::open(&disk, 1, settings).expect("opens");
-        let mut worker = life.rig.worker();
+        let (_, life, mut worker) = Life::first_with_worker(1, settings);
         let mut took_at = |rate| {
-            for key in 0..64 {
-                life.commit(&mut worker, key, Some(&[1; 5000]));
-            }
-            life.rig.settle();
+            life.commit_all(&mut worker, 0..64, &[1; 5000]);
             let before = life.rig.clock.nanos();
             let handle = life.checkpoints.demand_paced(rate);
             let report = loop {
                 match handle.outcome() {
                     Some(outcome) => break outcome.expect("is installed"),
                     None => {
-                        for checkpointer in 0..life.checkpoints.checkpointers() {
-                            life.step(checkpointer);
-                        }
-                        life.rig.settle();
+                        life.step_all();
                     }
                 }
             };
@@ -255,16 +213,10 @@ fn a_checkpoint_that_is_asked_for_at_a_rate_keeps_it_and_the_next_does_not() {
 
 /// Begins a checkpoint of some rows at a byte a second, which takes hours, and steps it for a while.
 fn slow_one(life: &Life, worker: &mut Worker) -> CheckpointHandle {
-    for key in 0..64 {
-        life.commit(worker, key, Some(&[1; 5000]));
-    }
-    life.rig.settle();
+    life.commit_all(worker, 0..64, &[1; 5000]);
     let handle = life.checkpoints.demand_paced(Some(1));
     for _ in 0..200 {
-        for checkpointer in 0..life.checkpoints.checkpointers() {
-            life.step(checkpointer);
-        }
-        life.rig.settle();
+        life.step_all();
     }
     assert!(handle.outcome().is_none() && handle.progress().bytes > 0, "{:?}", handle.progress());
     handle
@@ -273,9 +225,7 @@ fn slow_one(life: &Life, worker: &mut Worker) -> CheckpointHandle {
 #[test]
 fn a_rate_ends_with_the_caller_that_asked_and_the_checkpoint_holds_nobody_up() {
     for settings in [settings(), pictures()] {
-        let disk = SimDisk::new();
-        let life = Life::open(&disk, 1, settings).expect("opens");
-        let mut worker = life.rig.worker();
+        let (_, life, mut worker) = Life::first_with_worker(1, settings);
         let handle = slow_one(&life, &mut worker);
         // One of two handles of a caller is none.
         drop(handle.clone());
@@ -295,9 +245,7 @@ fn a_rate_ends_with_the_caller_that_asked_and_the_checkpoint_holds_nobody_up() {
 #[test]
 fn a_rate_does_not_count_while_the_log_waits_for_space() {
     for settings in [settings(), pictures()] {
-        let disk = SimDisk::new();
-        let life = Life::open(&disk, 1, settings).expect("opens");
-        let mut worker = life.rig.worker();
+        let (disk, life, mut worker) = Life::first_with_worker(1, settings);
         let handle = slow_one(&life, &mut worker);
         disk.set_capacity(Some(disk.used_bytes()));
         for key in 0..8 {
@@ -308,10 +256,7 @@ fn a_rate_does_not_count_while_the_log_waits_for_space() {
             if handle.outcome().is_some() {
                 break;
             }
-            for checkpointer in 0..life.checkpoints.checkpointers() {
-                life.step(checkpointer);
-            }
-            life.rig.settle();
+            life.step_all();
         }
         assert!(handle.outcome().is_some(), "it waits for its rate, and the log for space: {}", is_full());
         disk.set_capacity(None);
@@ -322,9 +267,7 @@ fn a_rate_does_not_count_while_the_log_waits_for_space() {
 #[test]
 fn a_rate_does_not_count_once_half_of_the_free_space_has_gone() {
     for settings in [settings(), pictures()] {
-        let disk = SimDisk::new();
-        let life = Life::open(&disk, 1, settings).expect("opens");
-        let mut worker = life.rig.worker();
+        let (disk, life, mut worker) = Life::first_with_worker(1, settings);
         disk.set_capacity(Some(disk.used_bytes() + (4 << 20)));
         let handle = slow_one(&life, &mut worker);
         for round in 0..10_000 {
@@ -334,10 +277,7 @@ fn a_rate_does_not_count_once_half_of_the_free_space_has_gone() {
             if round < 500 {
                 life.commit(&mut worker, round % 64, Some(&[2; 5000]));
             }
-            for checkpointer in 0..life.checkpoints.checkpointers() {
-                life.step(checkpointer);
-            }
-            life.rig.settle();
+            life.step_all();
         }
         let outcome = handle.outcome();
         assert!(matches!(outcome, Some(Ok(_))), "{outcome:?}");
@@ -346,9 +286,7 @@ fn a_rate_does_not_count_once_half_of_the_free_space_has_gone() {
 
 #[test]
 fn what_a_slow_checkpoint_took_says_nothing_of_the_next_one() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (_, life, mut worker) = Life::first_with_worker(1, settings());
     let expected = || life.checkpoints.stats().recovery.expect("it has a log").checkpoint;
     let before = expected();
     let handle = slow_one(&life, &mut worker);
@@ -378,8 +316,7 @@ fn a_walk_that_panics_ends_the_attempt_and_nobody_waits_for_it() {
             panic!("a bug in the walk")
         }
     }
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let (_, life) = Life::first(1, settings());
     let handle = life.checkpoints.demand();
     let walk = Panics(Store::default());
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

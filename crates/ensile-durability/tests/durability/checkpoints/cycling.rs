@@ -1,16 +1,7 @@
 //! Checkpoints that go round by ranges (K4, K5): turns, what of the log stays, changes of the strategy, power cut at
 //! any call, damage.
 
-use std::sync::Arc;
-
-use ensile_base::checksum::crc32c;
-use ensile_disk::Disk;
-use ensile_durability::examination::{Role, examine};
-use ensile_durability::{CheckpointConfig, CheckpointReport, CheckpointStep, DurabilityError, Health, adopt};
-use ensile_sim::SimDisk;
-
-use super::store::{KEYS, Life, Store, cycling, pictures, settings};
-use crate::rig::Worker;
+use crate::prelude::*;
 
 const MANIFEST: &str = "MANIFEST";
 
@@ -20,10 +11,7 @@ fn open(disk: &SimDisk) -> Life {
 
 /// Commits to all keys, the value says when.
 fn fill(life: &Life, worker: &mut Worker, round: u8) {
-    for key in 0..KEYS {
-        life.commit(worker, key, Some(&[round; 40]));
-    }
-    life.rig.settle();
+    life.commit_all(worker, 0..KEYS, &[round; 40]);
 }
 
 /// A database with a checkpoint of four ranges, of which one has had a turn more.
@@ -137,8 +125,7 @@ fn k5_a_delete_and_what_it_deletes_come_from_the_log_together() {
     let all = life.checkpoint().expect("is installed");
     // Between the least e_l and the e_l of the next turns: keys of every range go, and some come back.
     for key in 0..KEYS {
-        life.commit(&mut worker, key, Some(b"between"));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, key, Some(b"between"));
         life.commit(&mut worker, key, None);
         if key % 3 == 0 {
             life.commit(&mut worker, key, Some(b"back"));
@@ -166,8 +153,7 @@ fn a_listed_generation_keeps_a_file_of_each_log_whatever_is_covered() {
     life.checkpoint().expect("is installed");
     // Something for the next open to replay, so that the generation stays listed; of the other log nothing.
     let mut other = life.rig.worker();
-    life.commit(&mut other, 1, Some(b"behind"));
-    life.rig.settle();
+    life.commit_epoch(&mut other, 1, Some(b"behind"));
     let mut present = life.store.present();
     drop((worker, other, life));
     disk.crash(3);
@@ -187,9 +173,7 @@ fn a_listed_generation_keeps_a_file_of_each_log_whatever_is_covered() {
 
 #[test]
 fn k5_a_log_that_ends_below_the_e_h_of_any_range_is_damage() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, cycling()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, cycling());
     fill(&life, &mut worker, 1);
     let all = life.checkpoint().expect("is installed");
     fill(&life, &mut worker, 2);
@@ -295,8 +279,7 @@ fn power_cut_at_any_call_of_a_turn_leaves_the_ranges_before_it_or_behind_it() {
         fill(life, worker, 2);
         life.turn();
         life.commit(worker, 3, None);
-        life.commit(worker, 40, Some(b"new"));
-        life.rig.settle();
+        life.commit_epoch(worker, 40, Some(b"new"));
     };
     let calls = cut_power_everywhere(prepare, try_turn);
     assert!(calls > 40, "{calls} calls only");
@@ -307,8 +290,7 @@ fn power_cut_at_any_call_of_a_turn_that_takes_all_leaves_what_was_there() {
     let prepare = |life: &Life, worker: &mut Worker| {
         fill(life, worker, 1);
         life.checkpoint().expect("is installed");
-        life.commit(worker, 3, None);
-        life.rig.settle();
+        life.commit_epoch(worker, 3, None);
     };
     let all = |life: &Life| {
         drop(life.checkpoints.demand());
@@ -345,8 +327,7 @@ fn a_failed_sync_of_a_log_in_the_midst_of_a_turn_ends_writing_and_nothing_is_los
     for (steps, is_killed) in (0..40).flat_map(|steps| [(steps, false), (steps, true)]) {
         let disk = SimDisk::new();
         let (life, mut worker) = life_with_ranges(&disk);
-        life.commit(&mut worker, 3, None);
-        life.rig.settle();
+        life.commit_epoch(&mut worker, 3, None);
         for step in 0..steps {
             life.step(step % 2);
             life.rig.settle();
@@ -438,8 +419,7 @@ fn damage_of_ranges_is_named_with_its_file() {
 #[test]
 fn an_examination_lists_ranges_and_a_copy_that_is_adopted_keeps_them() {
     let (disk, present) = disk_with_ranges();
-    let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    let found = examine(&on, &Store::default()).expect("it can be read");
+    let found = examine(&handle(disk.clone()), &Store::default()).expect("it can be read");
     assert!(found.damage.is_empty(), "{found:?}");
     let checkpoint = found.checkpoint.expect("a checkpoint");
     assert_eq!((checkpoint.ranges.len(), checkpoint.files), (4, 16));
@@ -448,7 +428,6 @@ fn an_examination_lists_ranges_and_a_copy_that_is_adopted_keeps_them() {
     assert_eq!(checkpoint.ranges.iter().map(|range| range.high).max(), Some(checkpoint.high));
     let of_checkpoint = found.files.iter().filter(|file| matches!(file.role, Role::Checkpoint { .. }));
     assert_eq!(of_checkpoint.count(), 16);
-    drop(on);
     let copy = disk.fork();
     let adopted = adopt(&(Arc::new(copy.clone()) as Arc<dyn Disk>)).expect("is adopted");
     assert_ne!(adopted.database, adopted.parent);

@@ -1,14 +1,6 @@
 //! Damage in a checkpoint with blocks of all sizes: an error with file and offset; damage in the log beside it is cut.
 
-use std::sync::Arc;
-
-use ensile_base::random::Random;
-use ensile_disk::Disk;
-use ensile_durability::DurabilityError;
-use ensile_durability::examination::{Remedy, examine, repair};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Framing, KEYS, Life, Store, settings};
+use crate::prelude::*;
 
 /// Half of the keys get values of one byte again and again, the others noise; most of them short, one larger than a
 /// block usually is.
@@ -27,8 +19,7 @@ fn fill(life: &Life, random: &mut Random) {
 
 /// A disk with an installed checkpoint, which has lost power since; and the checkpoint's bytes.
 fn disk_with_checkpoint() -> (SimDisk, u64) {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let (disk, life) = Life::first(1, settings());
     fill(&life, &mut Random::from_seed(1));
     let report = life.checkpoint().expect("installs");
     assert_eq!(report.entries, KEYS);
@@ -45,9 +36,8 @@ fn disk_with_checkpoint() -> (SimDisk, u64) {
 #[test]
 fn an_examination_counts_the_bytes_that_the_checkpoint_wrote() {
     let (disk, bytes) = disk_with_checkpoint();
-    let on: Arc<dyn Disk> = Arc::new(disk.clone());
     disk.set_read_only(true);
-    let found = examine(&on, &Store::default()).expect("it can be read");
+    let found = examine(&handle(disk.clone()), &Store::default()).expect("it can be read");
     assert!(found.damage.is_empty(), "{found:?}");
     assert_eq!(found.checkpoint.expect("a checkpoint").bytes, bytes);
 }
@@ -90,16 +80,14 @@ fn a_flipped_bit_or_a_cut_in_a_checkpoint_is_damage_with_file_and_offset() {
 
 #[test]
 fn a_damaged_log_is_cut_beside_a_whole_checkpoint() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let (disk, life) = Life::first(1, settings());
     fill(&life, &mut Random::from_seed(4));
     life.checkpoint().expect("installs");
     let state = life.store.present();
     let mut worker = life.rig.worker();
     // The checkpoint's e_h stands in a synced mark before these.
     for round in 0..3 {
-        life.commit(&mut worker, round, Some(b"behind the checkpoint"));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, round, Some(b"behind the checkpoint"));
     }
     drop((worker, life));
     disk.crash(5);
@@ -107,9 +95,8 @@ fn a_damaged_log_is_cut_beside_a_whole_checkpoint() {
     let bytes = disk.bytes(&log);
     let first = bytes.windows(6).position(|window| window == b"behind").expect("was logged") as u64;
     disk.flip(&log, first, 1);
-    let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    let done = repair(&on, &Framing).expect("it can be repaired").expect("something is damaged");
+    let done =
+        repair(&handle(disk.clone()), &Framing).expect("it can be repaired").expect("something is damaged");
     assert!(done.loss.files.iter().any(|(file, _)| *file == log), "{done:?}");
-    drop(on);
     assert!(Life::open(&disk, 1, settings()).expect("opens").found == state);
 }

@@ -6,16 +6,9 @@
 //!
 //! Neighbours: [`crate::counted`] counts handles and locks; tests end their lives by [`Life::end`].
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use ensile_base::limits::LOG_BUFFER_BYTES;
-use ensile_disk::Disk;
-use ensile_durability::CheckpointStats;
-use ensile_durability::examination::{CheckpointFacts, Examination, FileFacts, Role, examine};
-use ensile_sim::SimDisk;
 
-use super::store::{Framing, Life};
+use crate::prelude::*;
 
 /// Buffers that a log keeps beyond one for each worker.
 const SPARE_BUFFERS: u64 = 4;
@@ -24,8 +17,7 @@ const UNIT_BYTES: u64 = 4 << 10;
 
 /// A folder at rest as an examination sees it, on a copy of the disk.
 pub(crate) fn examined_at_rest(disk: &SimDisk) -> Examination {
-    let copy = disk.fork();
-    copy.kill();
+    let copy = copy_at_rest(&disk);
     copy.heal();
     examine(&(Arc::new(copy) as Arc<dyn Disk>), &Framing).expect("is read")
 }

@@ -2,26 +2,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use ensile_base::Epoch;
-use ensile_durability::{
-    CheckpointBlock, CheckpointConfig, CheckpointStep, DurabilityError, Entry, Health, Recoverable, Recovery,
-    Refused, Slice, Walk,
-};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Life, Store, settings};
-use crate::rig::config;
+use crate::prelude::*;
 
 /// Ends the epoch and steps everything, `times` times.
 fn run(life: &Life, times: usize) {
     for _ in 0..times {
-        for checkpointer in 0..life.checkpoints.checkpointers() {
-            life.step(checkpointer);
-        }
-        life.rig.settle();
+        life.step_all();
     }
 }
 
@@ -45,9 +32,7 @@ impl Walk for HeldWalk {
 
 #[test]
 fn close_waits_for_a_step_under_way_though_another_checkpointer_saw_the_log_stop() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, settings());
     life.commit(&mut worker, 1, Some(b"one"));
     let _demand = life.checkpoints.demand();
     assert_eq!(life.step(0), CheckpointStep::Worked);
@@ -78,9 +63,7 @@ fn close_waits_for_a_step_under_way_though_another_checkpointer_saw_the_log_stop
 
 #[test]
 fn a_checkpoint_beside_a_stopped_log_says_why_and_to_open_again() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, settings());
     let asked_before = life.checkpoints.demand();
     assert_eq!(life.step(0), CheckpointStep::Worked);
     life.commit(&mut worker, 1, Some(b"one"));
@@ -97,13 +80,9 @@ fn a_checkpoint_beside_a_stopped_log_says_why_and_to_open_again() {
 
 #[test]
 fn a_checkpoint_that_waits_for_a_full_log_gives_back_the_space_that_the_log_waits_for() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, CheckpointConfig { checkpointers: 1, ..settings() }).expect("opens");
-    let mut worker = life.rig.worker();
-    for key in 0..40 {
-        life.commit(&mut worker, key, Some(&[1; 400]));
-        life.rig.settle();
-    }
+    let (disk, life, mut worker) =
+        Life::first_with_worker(1, CheckpointConfig { checkpointers: 1, ..settings() });
+    life.commit_epochs(&mut worker, 0..40, &[1; 400]);
     let demanded = life.checkpoints.demand();
     // The walk takes what is left of the disk; then the log needs more.
     for _ in 0..100 {
@@ -112,8 +91,7 @@ fn a_checkpoint_that_waits_for_a_full_log_gives_back_the_space_that_the_log_wait
     }
     assert!(demanded.outcome().is_none(), "no mark of e_h stands yet");
     disk.set_capacity(Some(disk.used_bytes()));
-    life.commit(&mut worker, 1, Some(&[2; 8000]));
-    life.rig.settle();
+    life.commit_epoch(&mut worker, 1, Some(&[2; 8000]));
     assert!(matches!(life.rig.log.health(), Health::Full(_)));
     run(&life, 100);
     assert_eq!(life.rig.log.health(), Health::Running);
@@ -134,9 +112,7 @@ impl Recoverable for Panics {
 
 #[test]
 fn a_thread_that_panics_while_it_loads_keeps_no_other_one_waiting() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, settings());
     (0..20).for_each(|key| _ = life.commit(&mut worker, key, Some(b"value")));
     life.rig.settle();
     life.checkpoint().expect("installs");

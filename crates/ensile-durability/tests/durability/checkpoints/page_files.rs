@@ -2,14 +2,7 @@
 //!
 //! Neighbours: `reopened` has pictures that go on from those of lives before.
 
-use std::sync::Arc;
-
-use ensile_disk::Disk;
-use ensile_durability::{CheckpointConfig, DurabilityError, Health, Recovery, lease};
-use ensile_sim::SimDisk;
-
-use super::store::{Changes, KEYS, Life, Store, pictures, present};
-use crate::rig::{Worker, config, is_durable};
+use crate::prelude::*;
 
 fn one_checkpointer() -> CheckpointConfig {
     CheckpointConfig { checkpointers: 1, ..pictures() }
@@ -17,8 +10,7 @@ fn one_checkpointer() -> CheckpointConfig {
 
 /// A database whose rows take some bytes each.
 fn filled(disk: &SimDisk, settings: CheckpointConfig) -> (Life, Worker) {
-    let life = Life::open(disk, 1, settings).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(disk, 1, settings);
     for key in 0..KEYS {
         put(&life, &mut worker, key, 4000);
     }
@@ -26,8 +18,7 @@ fn filled(disk: &SimDisk, settings: CheckpointConfig) -> (Life, Worker) {
 }
 
 fn put(life: &Life, worker: &mut Worker, key: u64, bytes: usize) {
-    life.commit(worker, key, Some(&vec![bytes as u8; bytes]));
-    life.rig.settle();
+    life.commit_epoch(worker, key, Some(&vec![bytes as u8; bytes]));
 }
 
 fn page_files(disk: &SimDisk) -> Vec<String> {
@@ -120,8 +111,7 @@ fn i3_what_a_leased_picture_has_is_not_written_over() {
     life.checkpoint().expect("is installed");
     let (manifest, expected) = (disk.bytes("MANIFEST"), life.store.present());
     let reader = disk.mounted();
-    let on: Arc<dyn Disk> = Arc::new(reader.clone());
-    let lease = lease(&on).expect("a lease");
+    let lease = lease(&handle(reader.clone())).expect("a lease");
     for round in 0..5 {
         (0..KEYS).for_each(|key| put(&life, &mut worker, key, 3000 + round));
         life.checkpoint().expect("is installed beside the lease");

@@ -4,16 +4,9 @@
 //! A page has changed if it has a change that the installed picture does not show, or was cut anew since then. Runs of
 //! such pages are cut anew for each picture; a page that has not changed keeps its bounds.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::collections::BTreeSet;
 
-use ensile_base::{Epoch, Tid};
-use ensile_durability::{
-    DisplacedBlock, PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, Slice, TakenPage,
-    WantedPages,
-};
-
-use super::store::{KEYS, SECTIONS, Store, body, bound, key_of};
+use crate::prelude::*;
 
 /// Keys of a page, of one picture after the other.
 const PAGE_KEYS: [u64; 3] = [4, 2, 8];

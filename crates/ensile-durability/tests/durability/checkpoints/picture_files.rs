@@ -1,17 +1,7 @@
 //! Page files as they are found again: damage in them, in the log beside them; files that nothing names; other folders
 //! at the next open; a copy that was adopted.
 
-use std::sync::Arc;
-
-use ensile_base::random::Random;
-use ensile_disk::Disk;
-use ensile_durability::examination::{
-    Examination, Remedy, RepairOptions, Repaired, Role, examine, repair, repair_with,
-};
-use ensile_durability::{CheckpointConfig, CheckpointReport, DurabilityError, adopt};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Changes, Framing, KEYS, Life, Store, pictures};
+use crate::prelude::*;
 
 const ALONE: RepairOptions = RepairOptions { picture_alone: true, without_missing_folders: false };
 
@@ -208,11 +198,7 @@ fn leave_one(life: &Life, key: u64) {
 #[test]
 fn a_root_that_no_manifest_names_keeps_a_cut_from_giving_up_what_it_shows() {
     a_later_root_keeps_a_cut_from_giving_up_what_it_shows(false);
-}
-
-/// Such a root is a block of another kind.
-#[test]
-fn a_root_with_tails_that_no_manifest_names_keeps_a_cut_from_giving_up_what_it_shows() {
+    // Such a root is a block of another kind.
     a_later_root_keeps_a_cut_from_giving_up_what_it_shows(true);
 }
 

@@ -2,20 +2,11 @@
 //! that fails at any call; a strategy that changes between two opens.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
-use ensile_base::Epoch;
-use ensile_base::random::Random;
-use ensile_durability::{
-    CheckpointBlock, CheckpointConfig, CheckpointReport, CheckpointStep, DisplacedBlock, DurabilityError,
-    Health, PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, Recovery, Slice, TakenPage,
-    Walk, WantedPages,
-};
-use ensile_sim::{Fault, SimDisk};
+use ensile_sim::Fault;
 
 use super::pages::MadePages;
-use super::store::{Changes, KEYS, Life, Store, change, pictures, present, settings};
-use crate::rig::{Worker, config};
+use crate::prelude::*;
 
 /// What was committed.
 pub(crate) type History = Vec<(u64, ensile_base::Tid, Option<Vec<u8>>)>;
@@ -124,8 +115,7 @@ fn a_picture_is_the_state_at_the_end_of_one_epoch_whatever_is_committed_beside_i
 /// A disk with rows and an installed checkpoint of this kind, and what was committed.
 fn prepared(settings: CheckpointConfig, random: &mut Random) -> (SimDisk, History) {
     let (disk, mut history) = (SimDisk::new(), History::new());
-    let life = Life::open(&disk, 2, settings).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk, 2, settings);
     for _ in 0..30 {
         commit(&life, &mut worker, random, &mut history);
     }
@@ -268,9 +258,7 @@ fn each_change_of_the_strategy_between_two_opens_loses_nothing() {
 
 #[test]
 fn a_demand_is_answered_by_a_picture_that_shows_what_was_shown_before_it() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (_, life, mut worker) = Life::first_with_worker(1, pictures());
     // Behind any number of steps of the picture before.
     for steps in 0..12 {
         let first = life.checkpoints.demand();
@@ -292,13 +280,8 @@ fn a_demand_is_answered_by_a_picture_that_shows_what_was_shown_before_it() {
 
 #[test]
 fn n12_a_log_that_ends_below_an_installed_picture_is_damage() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
-    for key in 0..20 {
-        life.commit(&mut worker, key, Some(&[1; 50]));
-        life.rig.settle();
-    }
+    let (disk, life, mut worker) = Life::first_with_worker(1, pictures());
+    life.commit_epochs(&mut worker, 0..20, &[1; 50]);
     let report = life.checkpoint().expect("is installed");
     drop((worker, life));
     disk.crash(3);
@@ -318,13 +301,10 @@ fn n12_a_log_that_ends_below_an_installed_picture_is_damage() {
 
 #[test]
 fn rows_larger_than_a_page_and_a_block_come_back() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, pictures());
     let value = |key: u64| vec![key as u8; if key.is_multiple_of(3) { 300_000 } else { 3000 }];
     for key in 0..KEYS {
-        life.commit(&mut worker, key, Some(&value(key)));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, key, Some(&value(key)));
     }
     assert_eq!(life.checkpoint().expect("is installed").entries, KEYS);
     drop((worker, life));
@@ -333,8 +313,7 @@ fn rows_larger_than_a_page_and_a_block_come_back() {
     assert_eq!(life.rig.report.checkpoint_entries, KEYS);
     assert!(life.found.iter().all(|(key, (_, found))| found.as_ref() == Some(&value(*key))));
     let mut worker = life.rig.worker();
-    life.commit(&mut worker, 3, Some(&[1; 900_000]));
-    life.rig.settle();
+    life.commit_epoch(&mut worker, 3, Some(&[1; 900_000]));
     life.checkpoint().expect("is installed");
     drop(worker);
     life.end();
@@ -342,8 +321,7 @@ fn rows_larger_than_a_page_and_a_block_come_back() {
 
 #[test]
 fn a_state_without_pages_is_refused_before_the_first_step() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, pictures()).expect("opens");
+    let (_, life) = Life::first(1, pictures());
     let mut bare = Store::default();
     bare.pages = None;
     match life.checkpoints.check(&bare) {
@@ -427,9 +405,7 @@ fn n13_pages_end_with_a_close_a_poisoned_log_or_a_panic() {
     // Behind any number of steps, from the publication to the last page.
     for steps in 0..14 {
         for how in 0..3 {
-            let disk = SimDisk::new();
-            let life = Life::open(&disk, 1, pictures()).expect("opens");
-            let mut worker = life.rig.worker();
+            let (disk, life, mut worker) = Life::first_with_worker(1, pictures());
             for key in 0..KEYS {
                 life.commit(&mut worker, key, Some(&[1; 50]));
             }

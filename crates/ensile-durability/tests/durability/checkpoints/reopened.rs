@@ -4,21 +4,11 @@
 //! Neighbours: `page_files` has one life after the other by itself; `simulation` has all of it at random.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use ensile_base::random::Random;
-use ensile_disk::Disk;
-use ensile_durability::examination::examine;
-use ensile_durability::{CheckpointConfig, CheckpointReport, LogConfig, Recovery, adopt, lease};
-use ensile_sim::{Fault, SimDisk};
+use ensile_sim::Fault;
 
 use super::pictures::{History, at_end_of, checkpoint, commit};
-use super::store::{Changes, Framing, KEYS, Life, Store, pictures, present, settings};
-use crate::rig::config;
-
-fn on(disk: &SimDisk) -> Arc<dyn Disk> {
-    Arc::new(disk.mounted())
-}
+use crate::prelude::*;
 
 fn with(checkpointers: usize) -> CheckpointConfig {
     CheckpointConfig { checkpointers, ..pictures() }
@@ -43,8 +33,7 @@ fn loaded(disk: &SimDisk) -> Changes {
 
 /// The first picture of a disk whose rows take a page for each few, and the power cut behind it.
 fn with_picture(loggers: usize, checkpointers: usize) -> SimDisk {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, loggers, with(checkpointers)).expect("opens");
+    let (disk, life) = Life::first(loggers, with(checkpointers));
     change(&life, 0..KEYS, Some(&[1; 3000]));
     let report = life.checkpoint().expect("is installed");
     assert_eq!((report.pages_kept, report.entries), (0, KEYS), "a database's first picture has all pages");
@@ -55,8 +44,7 @@ fn with_picture(loggers: usize, checkpointers: usize) -> SimDisk {
 fn change(life: &Life, keys: impl IntoIterator<Item = u64>, value: Option<&[u8]>) {
     let mut worker = life.rig.worker();
     for key in keys {
-        life.commit(&mut worker, key, value);
-        life.rig.settle();
+        life.commit_epoch(&mut worker, key, value);
     }
 }
 
@@ -129,9 +117,7 @@ fn n10_a_row_that_stood_beside_a_page_is_in_the_next_picture_without_a_log() {
     let (mut displaced, mut tails) = (0, 0);
     for seed in 0..30 {
         let (mut random, mut history) = (Random::from_seed(seed), History::new());
-        let disk = SimDisk::new();
-        let life = Life::open(&disk, 0, pictures()).expect("opens");
-        let mut worker = life.rig.worker();
+        let (disk, life, mut worker) = Life::first_with_worker(0, pictures());
         for _ in 0..100 {
             commit(&life, &mut worker, &mut random, &mut history);
         }

@@ -1,12 +1,7 @@
 //! Checkpoints on a full or small disk, and beside long epochs: they take nothing that the log needs, and wait for
 //! nothing that nobody brings.
 
-use std::time::Duration;
-
-use ensile_durability::{CheckpointConfig, DurabilityError, Health};
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{KEYS, Life, settings};
+use crate::prelude::*;
 
 const VALUE_BYTES: usize = 4000;
 
@@ -16,12 +11,8 @@ fn one_checkpointer() -> CheckpointConfig {
 
 /// Rows that make a checkpoint of about `KEYS` times four kilobytes.
 fn filled(disk: &SimDisk) -> Life {
-    let life = Life::open(disk, 1, one_checkpointer()).expect("opens");
-    let mut worker = life.rig.worker();
-    for key in 0..KEYS {
-        life.commit(&mut worker, key, Some(&[1; VALUE_BYTES]));
-        life.rig.settle();
-    }
+    let (life, mut worker) = Life::with_worker(disk, 1, one_checkpointer());
+    life.commit_epochs(&mut worker, 0..KEYS, &[1; VALUE_BYTES]);
     life
 }
 
@@ -88,8 +79,7 @@ fn an_attempt_gives_up_before_it_takes_what_is_left_to_the_log() {
         }
         life.step(0);
         least = least.min(before + free - disk.used_bytes());
-        life.commit(&mut worker, 1, Some(b"small"));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, 1, Some(b"small"));
         assert_eq!(life.rig.log.health(), Health::Running, "a writer was refused because of a checkpoint");
     };
     let Err(DurabilityError::CheckpointFailed(why)) = outcome else { panic!("it does not fit: {outcome:?}") };
@@ -108,12 +98,8 @@ fn an_attempt_gives_up_before_it_takes_what_is_left_to_the_log() {
 fn l6_epochs_are_reserved_beside_a_checkpoint_that_takes_long() {
     let disk = SimDisk::new();
     let config = CheckpointConfig { checkpointers: 1, files: 1, bandwidth: Some(1000), ..settings() };
-    let life = Life::open(&disk, 1, config).expect("opens");
-    let mut worker = life.rig.worker();
-    for key in 0..KEYS {
-        life.commit(&mut worker, key, Some(&[1; 8000]));
-        life.rig.settle();
-    }
+    let (life, mut worker) = Life::with_worker(&disk, 1, config);
+    life.commit_epochs(&mut worker, 0..KEYS, &[1; 8000]);
     let _handle = life.checkpoints.demand();
     for _ in 0..50 {
         life.rig.clock.advance(Duration::from_millis(1));

@@ -2,19 +2,13 @@
 //!
 //! Neighbours: `picture_files` has a manifest that is an older copy; `reopened` one life behind another.
 
-use std::sync::Arc;
-
 use ensile_base::limits::UNMERGED_GENERATIONS_MAX;
-use ensile_disk::Disk;
-use ensile_durability::examination::{Examination, Remedy, examine, repair};
-use ensile_sim::{SimDisk, Survival};
 
 use super::pictures::{History, at_end_of};
-use super::store::{Framing, KEYS, Life, Store, pictures};
+use crate::prelude::*;
 
 fn examined(disk: &SimDisk) -> Examination {
-    let on: Arc<dyn Disk> = Arc::new(disk.fork());
-    examine(&on, &Store::default()).expect("it can be read")
+    examine(&handle(disk.fork()), &Store::default()).expect("it can be read")
 }
 
 /// Opens, and finds what was committed and counts.
@@ -113,9 +107,8 @@ fn l4_a_root_that_no_manifest_named_hinders_no_repair_once_its_life_is_over() {
                         if loss.epochs.is_some() || !loss.unreadable.is_empty() {
                             history.retain(|(_, tid, _)| tid.epoch() <= loss.durable);
                         }
-                        let on: Arc<dyn Disk> = Arc::new(hurt.clone());
-                        repair(&on, &Framing).unwrap_or_else(|error| panic!("{what}: {error}"));
-                        drop(on);
+                        repair(&handle(hurt.clone()), &Framing)
+                            .unwrap_or_else(|error| panic!("{what}: {error}"));
                         cut += 1;
                     }
                     Some(Remedy::PictureAlone { .. }) => {

@@ -4,13 +4,9 @@
 
 use std::collections::HashMap;
 
-use ensile_base::random::Random;
-use ensile_base::{Epoch, Tid};
-use ensile_durability::Strategy;
-use ensile_sim::{Fault, SimDisk};
+use ensile_sim::Fault;
 
-use super::store::{Changes, KEYS, Life, body, change, cycling, pictures, present, settings};
-use crate::rig::Worker;
+use crate::prelude::*;
 
 /// Databases, and lives of each.
 const DATABASES: u64 = 200;

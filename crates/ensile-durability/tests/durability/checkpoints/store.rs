@@ -1,20 +1,13 @@
 //! The smallest state that checkpoints are about: keys with values, deletes, a walk in slices, pages, a recovery.
 
-use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
 
-use ensile_base::clock::Clock;
-use ensile_base::{Epoch, Tid};
-use ensile_durability::{
-    CheckpointBlock, CheckpointConfig, CheckpointStep, Checkpoints, DurabilityError, Entry, LoadedPages,
-    LogConfig, Pages, RangeCut, Recoverable, Refused, Slice, Strategy, Walk,
-};
 use ensile_epoch::Epochs;
 
 use super::pages::MadePages;
 use crate::counted::CountedDisk;
-use crate::rig::{Rig, Worker, config};
+use crate::prelude::*;
 
 /// Keys are below this.
 pub(crate) const KEYS: u64 = 64;
@@ -261,7 +254,7 @@ pub(crate) struct Life {
     /// What recovery found.
     pub(crate) found: Changes,
     /// The folder, and the process's way to it.
-    pub(super) disk: ensile_sim::SimDisk,
+    pub(super) disk: SimDisk,
     pub(super) counted: CountedDisk,
 }
 
@@ -281,16 +274,35 @@ pub(crate) fn cycling() -> CheckpointConfig {
 
 impl Life {
     pub(crate) fn open(
-        disk: &ensile_sim::SimDisk,
+        disk: &SimDisk,
         loggers: usize,
         settings: CheckpointConfig,
     ) -> Result<Self, DurabilityError> {
         Self::open_with(disk, LogConfig { segment_bytes: 4096, ..config(loggers) }, settings)
     }
 
+    pub(crate) fn with_worker(disk: &SimDisk, loggers: usize, settings: CheckpointConfig) -> (Self, Worker) {
+        let life = Self::open(disk, loggers, settings).expect("opens");
+        let worker = life.rig.worker();
+        (life, worker)
+    }
+
+    /// The first one on a new disk.
+    pub(crate) fn first(loggers: usize, settings: CheckpointConfig) -> (SimDisk, Self) {
+        let disk = SimDisk::new();
+        let life = Self::open(&disk, loggers, settings).expect("opens");
+        (disk, life)
+    }
+
+    pub(crate) fn first_with_worker(loggers: usize, settings: CheckpointConfig) -> (SimDisk, Self, Worker) {
+        let (disk, life) = Self::first(loggers, settings);
+        let worker = life.rig.worker();
+        (disk, life, worker)
+    }
+
     /// The same with all settings of the log.
     pub(crate) fn open_with(
-        disk: &ensile_sim::SimDisk,
+        disk: &SimDisk,
         config: LogConfig,
         settings: CheckpointConfig,
     ) -> Result<Self, DurabilityError> {
@@ -299,7 +311,7 @@ impl Life {
 
     /// The same into this state, which is empty.
     pub(crate) fn open_into(
-        disk: &ensile_sim::SimDisk,
+        disk: &SimDisk,
         config: LogConfig,
         settings: CheckpointConfig,
         store: Store,
@@ -326,6 +338,37 @@ impl Life {
         worker.appender.release();
         worker.commit.unbind();
         tid
+    }
+
+    /// A whole commit, and the end of its epoch.
+    pub(crate) fn commit_epoch(&self, worker: &mut Worker, key: u64, value: Option<&[u8]>) -> Tid {
+        let tid = self.commit(worker, key, value);
+        self.rig.settle();
+        tid
+    }
+
+    /// Commits this value under each key, and ends the epoch.
+    pub(crate) fn commit_all(&self, worker: &mut Worker, keys: impl IntoIterator<Item = u64>, value: &[u8]) {
+        keys.into_iter().for_each(|key| _ = self.commit(worker, key, Some(value)));
+        self.rig.settle();
+    }
+
+    /// The same, an epoch each.
+    pub(crate) fn commit_epochs(
+        &self,
+        worker: &mut Worker,
+        keys: impl IntoIterator<Item = u64>,
+        value: &[u8],
+    ) {
+        keys.into_iter().for_each(|key| _ = self.commit_epoch(worker, key, Some(value)));
+    }
+
+    /// A step of each checkpointer, and the end of an epoch.
+    pub(crate) fn step_all(&self) {
+        for checkpointer in 0..self.checkpoints.checkpointers() {
+            self.step(checkpointer);
+        }
+        self.rig.settle();
     }
 
     pub(crate) fn step(&self, checkpointer: usize) -> CheckpointStep {
@@ -368,10 +411,7 @@ impl Life {
             if is_over() {
                 return None;
             }
-            for checkpointer in 0..self.checkpoints.checkpointers() {
-                self.step(checkpointer);
-            }
-            self.rig.settle();
+            self.step_all();
         }
         panic!("the checkpoint does not end: {:?}", self.checkpoints.stats());
     }

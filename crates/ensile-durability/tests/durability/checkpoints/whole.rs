@@ -1,9 +1,6 @@
 //! An installed checkpoint is whole, and so is the log up to its e_h; anything else is damage (K1).
 
-use ensile_durability::DurabilityError;
-use ensile_sim::SimDisk;
-
-use crate::checkpoints::store::{Life, settings};
+use crate::prelude::*;
 
 /// A disk with an installed checkpoint of twenty keys with this value, which has lost power since.
 fn disk_with_checkpoint(value: &[u8]) -> SimDisk {
@@ -12,9 +9,7 @@ fn disk_with_checkpoint(value: &[u8]) -> SimDisk {
 
 /// The same with the keys from `first` on.
 fn disk_with_keys(first: u64, value: &[u8]) -> SimDisk {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(1, settings());
     for key in first..first + 20 {
         life.commit(&mut worker, key, Some(value));
     }

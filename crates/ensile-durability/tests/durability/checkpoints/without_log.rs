@@ -3,14 +3,10 @@
 
 use std::task::{Poll, Waker};
 
-use ensile_base::Epoch;
-use ensile_base::random::Random;
-use ensile_durability::{CheckpointConfig, DurabilityError, Health};
-use ensile_sim::{Fault, SimDisk};
+use ensile_sim::Fault;
 
 use super::pictures::{History, Hurt, at_end_of, checkpoint, checkpoint_and_lose_power, commit};
-use super::store::{Life, pictures, settings};
-use crate::rig::{ask, is_durable};
+use crate::prelude::*;
 
 /// Steps until a result of this epoch has its answer.
 fn answer(life: &Life, epoch: Epoch) -> Result<(), DurabilityError> {
@@ -28,12 +24,9 @@ fn answer(life: &Life, epoch: Epoch) -> Result<(), DurabilityError> {
 
 #[test]
 fn n18_a_result_is_durable_once_its_picture_is_installed_and_all_that_wait_share_one() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 0, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (_, life, mut worker) = Life::first_with_worker(0, pictures());
     assert!(!life.checkpoints.has_changes(&life.store));
-    let first = life.commit(&mut worker, 1, Some(b"one")).epoch();
-    life.rig.settle();
+    let first = life.commit_epoch(&mut worker, 1, Some(b"one")).epoch();
     let second = life.commit(&mut worker, 2, Some(b"two")).epoch();
     assert!(life.checkpoints.has_changes(&life.store) && second > first);
     assert!(is_durable(&life.rig.log, first).is_pending());
@@ -53,13 +46,10 @@ fn n18_a_result_is_durable_once_its_picture_is_installed_and_all_that_wait_share
 
 #[test]
 fn n18_what_no_picture_shows_is_lost_and_what_one_shows_is_not() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 0, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(0, pictures());
     life.commit(&mut worker, 1, Some(b"kept"));
     let picture = life.checkpoint().expect("is installed").high;
-    life.commit(&mut worker, 2, Some(b"lost"));
-    life.rig.settle();
+    life.commit_epoch(&mut worker, 2, Some(b"lost"));
     let ended = life.rig.epochs.now();
     drop((worker, life));
     disk.crash(1);
@@ -72,9 +62,7 @@ fn n18_what_no_picture_shows_is_lost_and_what_one_shows_is_not() {
 
 #[test]
 fn n18_a_close_takes_a_last_picture_if_anything_has_changed() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 0, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(0, pictures());
     let epoch = life.commit(&mut worker, 1, Some(b"kept")).epoch();
     drop(worker);
     life.checkpoints.take_last(&life.store).expect("is installed");
@@ -94,9 +82,7 @@ fn n18_a_close_takes_a_last_picture_if_anything_has_changed() {
 
 #[test]
 fn a_close_that_cannot_take_its_picture_says_which_epochs_go() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 0, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(0, pictures());
     life.commit(&mut worker, 1, Some(b"lost"));
     drop(worker);
     disk.fail_calls(disk.calls().all + 1.., Fault::INPUT_OUTPUT);
@@ -108,9 +94,7 @@ fn a_close_that_cannot_take_its_picture_says_which_epochs_go() {
 
 #[test]
 fn a_picture_that_fails_is_told_and_tried_again_and_commits_go_on() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 0, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(0, pictures());
     let epoch = life.commit(&mut worker, 1, Some(b"one")).epoch();
     disk.fail_calls(disk.calls().all + 1.., Fault::INPUT_OUTPUT);
     let error = answer(&life, epoch).expect_err("the attempt fails");
@@ -133,9 +117,7 @@ fn bytes_that_have_changed_and_time_begin_pictures() {
     let by_bytes = CheckpointConfig { log_bytes: Some(100), ..pictures() };
     let by_time = CheckpointConfig { interval: Some(std::time::Duration::from_millis(50)), ..pictures() };
     for (settings, bytes) in [(by_bytes, 100), (by_time, 1)] {
-        let disk = SimDisk::new();
-        let life = Life::open(&disk, 0, settings).expect("opens");
-        let mut worker = life.rig.worker();
+        let (_, life, mut worker) = Life::first_with_worker(0, settings);
         for _ in 0..100 {
             life.step(0);
             life.rig.settle();
@@ -267,9 +249,7 @@ fn n18_a_call_that_fails_in_a_change_of_level_loses_nothing() {
 
 #[test]
 fn n18_an_older_manifest_than_the_hint_is_damage() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 0, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(0, pictures());
     life.commit(&mut worker, 1, Some(b"one"));
     let older = disk.bytes("MANIFEST");
     life.checkpoint().expect("is installed");
@@ -285,16 +265,13 @@ fn n18_an_older_manifest_than_the_hint_is_damage() {
 
 #[test]
 fn n18_a_manifest_of_which_nothing_is_known_refuses_commits() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 0, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(0, pictures());
     let epoch = life.commit(&mut worker, 1, Some(b"one")).epoch();
     let mut is_refused = false;
     for call in 1..200 {
         let disk = disk.fork();
         disk.crash(call);
-        let life = Life::open(&disk, 0, pictures()).expect("opens");
-        let mut worker = life.rig.worker();
+        let (life, mut worker) = Life::with_worker(&disk, 0, pictures());
         life.commit(&mut worker, 1, Some(b"one"));
         disk.fail_calls(disk.calls().all + call..=disk.calls().all + call, Fault::INPUT_OUTPUT);
         let outcome = life.checkpoint();

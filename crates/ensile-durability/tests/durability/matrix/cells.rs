@@ -1,19 +1,11 @@
-//! The damage matrix cell by cell: each test's name says what is damaged, where, and the verdict.
+//! The damage matrix cell by cell: each test is a row, and each of its cells says where the damage is, and the verdict.
 //!
 //! *Below D*: an intact block elsewhere, the manifest or the hint shows it to have been durable. *At D*: the last mark
 //! of a log that was not closed, which nothing repeats, unless there is a *witness*. *Above D*: synced in one log,
 //! before the other had its mark. *Void*: above the D of a generation that is closed.
 
-use std::sync::Arc;
-
-use ensile_base::Epoch;
-use ensile_disk::Disk;
-use ensile_durability::examination::examine;
-use ensile_sim::{SimDisk, Survival};
-
 use super::folder::{Folder, History, Verdict, open, void_above};
-use crate::checkpoints::store::{Life, Store};
-use crate::rig::{MARK_BYTES, OPENING_BYTES, Worker};
+use crate::prelude::*;
 
 mod of_checkpoints_and_manifest;
 mod of_logs;
@@ -195,14 +187,11 @@ impl Cells {
     /// The verdict of recovery. What it calls damage an examination names with the same file and offset, and nothing
     /// else is damage to it.
     fn judge(&self, damaged: &SimDisk) -> Verdict {
-        let on: Arc<dyn Disk> = Arc::new(damaged.fork());
-        let examined = examine(&on, &Store::default()).expect("it can be read").damage;
+        let examined = examine(&handle(damaged.fork()), &Store::default()).expect("it can be read").damage;
         let verdict = self.folder.judge(damaged).unwrap_or_else(|error| panic!("{error}"));
         match &verdict {
             Verdict::Damaged { file, offset } => {
-                let is_it = |found: &ensile_durability::examination::Damage| {
-                    (&found.file, found.offset) == (file, *offset)
-                };
+                let is_it = |found: &examination::Damage| (&found.file, found.offset) == (file, *offset);
                 assert!(examined.iter().any(is_it), "{verdict:?} is not in {examined:?}");
             }
             _ => assert!(examined.is_empty(), "{examined:?}"),
@@ -255,28 +244,44 @@ fn used(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-fn bit(place: &Place, at: u64) -> impl FnOnce(&SimDisk) {
-    move |disk| disk.flip(&place.file, at, 4)
+/// A change of the folder.
+type Change = Box<dyn FnOnce(&SimDisk)>;
+
+fn bit(place: &Place, at: u64) -> Change {
+    let file = place.file.clone();
+    Box::new(move |disk| disk.flip(&file, at, 4))
 }
 
 /// Zeroes the sector in which the last byte of the place stands.
-fn sector(place: &Place) -> impl FnOnce(&SimDisk) {
-    move |disk| {
+fn sector(place: &Place) -> Change {
+    let place = place.clone();
+    Box::new(move |disk| {
         let mut bytes = disk.bytes(&place.file);
         let from = (place.end - 1) / SECTOR_BYTES * SECTOR_BYTES;
         assert!(from >= place.from, "nothing else stands in it");
         let end = (from + SECTOR_BYTES).min(bytes.len() as u64);
         bytes[from as usize..end as usize].fill(0);
         disk.put(&place.file, bytes);
-    }
+    })
 }
 
-fn cut(file: &str, to: u64) -> impl FnOnce(&SimDisk) {
-    move |disk| {
-        let mut bytes = disk.bytes(file);
+fn cut(file: &str, to: u64) -> Change {
+    let file = file.to_owned();
+    Box::new(move |disk| {
+        let mut bytes = disk.bytes(&file);
         bytes.truncate(to as usize);
-        disk.put(file, bytes);
-    }
+        disk.put(&file, bytes);
+    })
+}
+
+fn lost(file: &str) -> Change {
+    let file = file.to_owned();
+    Box::new(move |disk| disk.lose(&file))
+}
+
+fn replaced(file: &str, bytes: Vec<u8>) -> Change {
+    let file = file.to_owned();
+    Box::new(move |disk| disk.put(&file, bytes))
 }
 
 const WHOLE: Verdict = Verdict::Whole { told: false };

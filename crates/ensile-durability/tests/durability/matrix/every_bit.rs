@@ -5,13 +5,10 @@
 //! `ENSILE_DAMAGE=all`, as `ci/damage.sh` sets it, does all of it; otherwise a sample is drawn.
 //! `ENSILE_FOLDERS=pictures` takes the folders whose names have that word.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ensile_sim::SimDisk;
-
 use super::folder::{Folder, Verdict};
-use crate::rig::damages_all;
+use crate::prelude::*;
 
 /// One of this many damages is in the sample.
 const SAMPLE: usize = 4_001;

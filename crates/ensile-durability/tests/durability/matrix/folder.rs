@@ -1,17 +1,7 @@
 //! A data folder with everything in it: a checkpoint, a closed generation, and an open one that was being written when
 //! it stopped; and the verdict on what recovery makes of it once it is damaged.
 
-use std::sync::Arc;
-
-use ensile_base::random::Random;
-use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
-use ensile_durability::examination::examine;
-use ensile_durability::{CheckpointConfig, DurabilityError, RecoveryReport, Strategy, recover};
-use ensile_sim::{SimDisk, Survival};
-
-use crate::checkpoints::store::{Changes, KEYS, Life, Store, change, cycling, pictures, present, settings};
-use crate::rig::{Worker, config};
+use crate::prelude::*;
 
 /// What is kept of the space that is set aside behind the last block.
 const SPACE_BYTES: usize = 64;
@@ -231,8 +221,7 @@ impl Folder {
 
     /// Bytes of page files that the installed picture has.
     pub(crate) fn picture_bytes(&self) -> u64 {
-        let disk: Arc<dyn Disk> = Arc::new(self.copy());
-        let found = examine(&disk, &Store::default()).expect("the folder is whole");
+        let found = examine(&handle(self.copy()), &Store::default()).expect("the folder is whole");
         let picture = found.checkpoint.and_then(|checkpoint| checkpoint.picture).expect("it has one");
         assert!(
             picture.displaced > 0 && picture.displaced_tails > 0 && picture.ages.len() > 2,

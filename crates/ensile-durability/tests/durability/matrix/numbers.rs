@@ -8,17 +8,11 @@
 use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
-use ensile_base::checksum::{crc32c, crc32c_append};
-use ensile_disk::Disk;
-use ensile_durability::DurabilityError;
-use ensile_durability::examination::{examine, repair, visit_log};
-use ensile_sim::SimDisk;
+use ensile_base::checksum::crc32c_append;
 
 use super::folder::Folder;
-use crate::checkpoints::store::{Framing, Life, Store, settings};
-use crate::rig::damages_all;
+use crate::prelude::*;
 
 /// The ends of a number's range, and what is behind the numbers that a life counts.
 const ENDS: [u64; 8] = [0, 1, u32::MAX as u64, (1 << 62) - 1, 1 << 62, 1 << 63, u64::MAX - 1, u64::MAX];
@@ -64,8 +58,7 @@ fn enter(folder: &Folder, disk: &SimDisk) -> Result<(), String> {
         let disk = disk.fork();
         let life = Life::open(&disk, 3, settings())?;
         let mut worker = life.rig.worker();
-        life.commit(&mut worker, 1, Some(b"later"));
-        life.rig.settle();
+        life.commit_epoch(&mut worker, 1, Some(b"later"));
         life.checkpoint()?;
         drop(worker);
         life.checkpoints.close(&life.store);

@@ -1,15 +1,6 @@
 //! Backups of a folder whose process-safe life was killed (B4): they say what it returned and they have not.
 
-use std::sync::Arc;
-
-use ensile_base::clock::Clock;
-use ensile_disk::Disk;
-use ensile_durability::{CopyOptions, CopyPhase, CopyReport, CopyRun, CopyStep, NotProvenReason};
-use ensile_sim::SimDisk;
-
-use super::{buffers, durable_and_returned, flip, found, left, open, safe, told};
-use crate::copies::{CopySteps as _, backup, restore};
-use crate::rig::{Map, Rig};
+use super::*;
 
 fn of(machine: &SimDisk, folder: &str) -> Arc<dyn Disk> {
     Arc::new(machine.at(folder).mounted())
@@ -42,8 +33,7 @@ fn keys_in(machine: &SimDisk, backup: &str) -> Vec<u64> {
 
 #[test]
 fn b4_a_backup_of_a_folder_whose_process_died_says_what_it_has_not() {
-    let machine = SimDisk::new();
-    let disk = machine.at("original");
+    let (machine, disk) = machine_with_original();
     let (_rig, _worker, durable) = durable_and_returned(&disk, 1);
     // The process that has it open has all.
     assert_eq!(backed_up(&machine, "beside").not_proven, None);
@@ -75,8 +65,7 @@ fn b4_a_backup_of_a_folder_whose_process_died_says_what_it_has_not() {
 fn b4_a_backup_of_a_folder_that_is_opened_meanwhile_says_what_it_has_not_and_nothing_else() {
     // Where the copy is when a process opens the folder, and takes what was left.
     for (phase, to) in [(CopyPhase::Copying, "early"), (CopyPhase::Verifying, "late")] {
-        let machine = SimDisk::new();
-        let disk = machine.at("original");
+        let (machine, disk) = machine_with_original();
         let (_rig, _worker, _) = durable_and_returned(&disk, 1);
         machine.kill();
         let mut copy = begun(&machine, to);
@@ -102,8 +91,7 @@ fn b4_a_backup_says_what_a_process_returned_that_dies_while_it_is_made() {
     let process = machine.at("original").mounted();
     let rig = Rig::open(Arc::new(process.clone()), safe(1), Clock::manual()).expect("opens");
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"durable");
     let copy = begun(&machine, "behind");
     worker.commit(&rig.epochs, 2, b"returned").expect("runs");
     process.kill_process();

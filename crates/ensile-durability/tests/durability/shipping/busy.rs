@@ -1,29 +1,13 @@
 //! A machine that is alive and ships while another one takes over from it: the claim is made all the same, and what it
 //! names is read before the folder is a database.
 
-use std::sync::Arc;
-
-use ensile_base::checksum::crc32c;
-use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, SharedStore, TakeOver, TakeOverReport, TakeOverStep};
-use ensile_sim::SimDisk;
-
-use super::rig::{Machine, Reached, SHARED, Seen, begin, newest_manifest, objects, run, taken_over};
+use super::rig::*;
 use crate::checkpoints::ended::{check_listed, examined_at_rest};
-use crate::checkpoints::store::{Framing, settings};
-
-fn shipped(disk: &SimDisk) -> Machine {
-    let mut machine = Machine::open(disk, "a", 1, settings());
-    machine.write(0..20);
-    machine.life.checkpoint().expect("is installed");
-    machine.ship_all();
-    machine
-}
+use crate::prelude::*;
 
 /// The steps of a take-over that nobody disturbs, without the last one.
 fn quiet_steps() -> u32 {
-    let disk = SimDisk::new();
-    drop(shipped(&disk));
+    let disk = shipped().0;
     let mut take_over = begin(&disk, "b").expect("begins");
     let mut steps = 0;
     while take_over.step(&Framing, 0).expect("goes on") == TakeOverStep::Worked {
@@ -69,8 +53,7 @@ fn rest(mut take_over: TakeOver) -> TakeOverReport {
 #[test]
 fn h6_a_machine_that_installs_a_manifest_at_every_step_is_fenced_in_a_few_rounds() {
     let quiet = u64::from(quiet_steps());
-    let disk = SimDisk::new();
-    let mut old = shipped(&disk);
+    let (disk, mut old) = shipped();
     let mut take_over = begin(&disk, "b").expect("begins");
     let (state, rounds) = claimed(&disk, &mut old, &mut take_over);
     assert!(rounds < 4 * quiet, "{rounds} manifests, and {quiet} steps if nobody disturbs it");
@@ -85,11 +68,9 @@ fn h6_a_machine_that_installs_a_manifest_at_every_step_is_fenced_in_a_few_rounds
 /// Each manifest comes while what the one before it had was fetched: files are never all there when it is claimed.
 #[test]
 fn h6_a_rate_that_is_too_low_for_what_is_written_keeps_no_claim_from_being_made() {
-    let disk = SimDisk::new();
-    let mut old = shipped(&disk);
-    let target: Arc<dyn Disk> = Arc::new(disk.at("b").mounted());
+    let (disk, mut old) = shipped();
     let store = Reached::on(&disk) as Arc<dyn SharedStore>;
-    let mut take_over = TakeOver::begin(&store, &target, Some(1000)).expect("begins");
+    let mut take_over = TakeOver::begin(&store, &handle(disk.at("b").mounted()), Some(1000)).expect("begins");
     let (mut now, mut state) = (0, None);
     for round in 0.. {
         assert!(round < 2000, "the claim is never made");
@@ -125,8 +106,7 @@ fn new_file(disk: &SimDisk, machine: &mut Machine) -> (String, u64) {
 /// What the shipper has put since the reading began is compared with its checksums before the claim.
 #[test]
 fn a_file_that_is_new_and_damaged_is_named_before_the_claim() {
-    let disk = SimDisk::new();
-    let mut old = shipped(&disk);
+    let (disk, mut old) = shipped();
     let mut take_over = begin(&disk, "b").expect("begins");
     (0..quiet_steps()).for_each(|_| drop(take_over.step(&Framing, 0).expect("goes on")));
     let (new, middle) = new_file(&disk, &mut old);
@@ -143,8 +123,7 @@ fn a_file_that_is_new_and_damaged_is_named_before_the_claim() {
 /// Its checksum says that it was shipped so: it is found by a reading behind the claim.
 #[test]
 fn h7_what_was_not_read_before_the_claim_is_read_before_the_folder_is_a_database() {
-    let disk = SimDisk::new();
-    let mut old = shipped(&disk);
+    let (disk, mut old) = shipped();
     let mut take_over = begin(&disk, "b").expect("begins");
     (0..quiet_steps()).for_each(|_| drop(take_over.step(&Framing, 0).expect("goes on")));
     let (new, middle) = new_file(&disk, &mut old);
@@ -176,8 +155,7 @@ fn h7_what_was_not_read_before_the_claim_is_read_before_the_folder_is_a_database
 /// An object of a file that is fetched behind the claim is missing.
 #[test]
 fn h7_what_is_missing_behind_the_claim_is_named_and_fetched_once_it_is_back() {
-    let disk = SimDisk::new();
-    let mut old = shipped(&disk);
+    let (disk, mut old) = shipped();
     let mut take_over = begin(&disk, "b").expect("begins");
     let (state, _) = claimed(&disk, &mut old, &mut take_over);
     // The newest of its log.
@@ -215,8 +193,8 @@ fn put_next(disk: &SimDisk, number: u64) {
 /// Whenever an object is not there, a newer manifest is.
 #[test]
 fn h6_a_shipper_that_goes_on_faster_than_it_is_followed_ends_the_take_over_before_the_claim() {
-    let disk = SimDisk::new();
-    let mut number = shipped(&disk).shipper.stats().manifest;
+    let (disk, machine) = shipped();
+    let mut number = machine.shipper.stats().manifest;
     for name in objects(&disk).into_iter().filter(|name| name.contains("/log0/")) {
         disk.at(SHARED).remove(&name).expect("is there");
     }

@@ -1,14 +1,7 @@
 //! Power fails, or a process is killed, at every call of shipping and of a take-over.
 
-use std::time::Duration;
-
-use ensile_base::Epoch;
-use ensile_disk::Operation;
-use ensile_durability::ShipStep;
-use ensile_sim::{SimDisk, Survival};
-
-use super::rig::{Machine, Seen, States, newest_manifest, state_at, taken_over};
-use crate::checkpoints::store::settings;
+use super::rig::*;
+use crate::prelude::*;
 
 /// A database that ships twice, with a checkpoint in between; each call's moment, and what is to be found.
 fn lived(disk: &SimDisk) -> (Vec<ensile_sim::Moment>, States, u64) {
@@ -49,8 +42,7 @@ fn h1_h3_power_that_fails_at_any_call_of_shipping_leaves_a_state_to_take_over() 
     for moment in &moments {
         for survival in Survival::ALL {
             let at = format!("call {}, {survival:?}", moment.number);
-            let copy = moment.disk.fork();
-            copy.crash_with(survival, moment.number);
+            let copy = crashed(&moment, survival);
             let (epoch, found) = check(&copy, "b", least, &at);
             assert_eq!(&found, state_at(&states, epoch), "{at}");
             news += u64::from(epoch.number() > least);
@@ -138,8 +130,7 @@ fn h7_a_take_over_that_dies_at_any_call_is_run_again() {
 
 #[test]
 fn calls_of_the_shared_folder_that_fail_are_tried_again() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..12);
     machine.ship_all();
     for operation in
@@ -159,8 +150,7 @@ fn calls_of_the_shared_folder_that_fail_are_tried_again() {
         assert_eq!(machine.shipper.stats().failures, failures + 1, "{operation:?} is counted");
         assert!(machine.error().contains("shared store"), "{operation:?}: {}", machine.error());
         let state = machine.ship_all();
-        let copy = disk.fork();
-        copy.kill();
+        let copy = copy_at_rest(&disk);
         taken_over(&copy, "b").expect("takes over");
         assert_eq!(Machine::open(&copy, "b", 1, settings()).found(), state, "{operation:?}");
     }

@@ -1,26 +1,18 @@
 //! Faults that reviews have found: each scene as it was told.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use ensile_base::checksum::crc32c;
-use ensile_disk::Disk as _;
-use ensile_durability::{CheckpointConfig, Health, ShipStep, ShippingConfig};
-use ensile_sim::SimDisk;
-
-use super::rig::{Machine, SHARED, newest_manifest, objects, shipping, taken_over};
-use crate::checkpoints::store::settings;
+use super::rig::*;
+use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn shipped(disk: &SimDisk) -> Machine {
-    let mut machine = Machine::open(disk, "a", 1, settings());
+fn shipped() -> (SimDisk, Machine) {
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..20);
     machine.life.checkpoint().expect("is installed");
     machine.write(0..5);
     machine.ship_all();
-    machine
+    (disk, machine)
 }
 
 /// The name of the manifest behind this machine's newest one.
@@ -46,9 +38,8 @@ fn put_back(disk: &SimDisk, folder: &str, contents: &BTreeMap<String, Vec<u8>>) 
 }
 
 #[test]
-fn h4_a_manifest_of_a_newer_version_fences_and_stays() {
-    let disk = SimDisk::new();
-    let machine = shipped(&disk);
+fn h4_a_larger_manifest_that_is_damaged_or_of_a_newer_version_stays() {
+    let (disk, machine) = shipped();
     let text = newest_manifest(&disk).replace("ensile shared manifest 3\n", "ensile shared manifest 5\n");
     let body = &text[..text.find("crc32c ").expect("the last line")];
     let newer = next_manifest(&machine);
@@ -59,12 +50,7 @@ fn h4_a_manifest_of_a_newer_version_fences_and_stays() {
     assert!(matches!(machine.life.rig.log.health(), Health::Poisoned(_)));
     machine.step_after(60, MINUTE);
     assert!(objects(&disk).contains(&newer));
-}
-
-#[test]
-fn h4_a_larger_manifest_that_is_damaged_stays() {
-    let disk = SimDisk::new();
-    let machine = shipped(&disk);
+    let (disk, machine) = shipped();
     taken_over(&disk, "b").expect("takes over");
     let claim = next_manifest(&machine);
     let mut bytes = disk.at(SHARED).bytes(&claim);
@@ -79,8 +65,7 @@ fn h4_a_larger_manifest_that_is_damaged_stays() {
 /// The machine sleeps between the listing and the removals.
 #[test]
 fn h4_a_machine_that_slept_looks_before_it_removes() {
-    let disk = SimDisk::new();
-    let mut machine = shipped(&disk);
+    let (disk, mut machine) = shipped();
     for round in 0..4 {
         machine.write(round..round + 10);
         machine.life.checkpoint().expect("is installed");
@@ -108,16 +93,14 @@ fn h4_a_machine_that_slept_looks_before_it_removes() {
 #[test]
 fn h3_a_log_whose_first_files_are_missing_is_not_published() {
     for writes_behind in [0, 3] {
-        let disk = SimDisk::new();
-        let mut machine = Machine::open(&disk, "a", 1, settings());
+        let (disk, mut machine) = Machine::first(1, settings());
         machine.write(0..30);
         machine.life.checkpoint().expect("is installed");
         machine.write(0..writes_behind);
         machine.ship_all();
         machine.store.set_unreachable(true);
         machine.write(0..40);
-        machine.life.checkpoint().expect("is installed");
-        machine.settle_steps();
+        machine.checkpoint_and_settle();
         machine.life.rig.clock.advance(Duration::from_secs(601));
         machine.settle_steps();
         assert_eq!(machine.shipper.stats().overruns, 1);
@@ -130,22 +113,19 @@ fn h3_a_log_whose_first_files_are_missing_is_not_published() {
             let newest = machine.shipper.stats().manifest;
             if newest > manifest {
                 manifest = newest;
-                let copy = disk.fork();
-                copy.kill();
+                let copy = copy_at_rest(&disk);
                 taken_over(&copy, "b").unwrap_or_else(|error| panic!("step {round}, {newest}: {error}"));
                 drop(Machine::open(&copy, "b", 1, settings()));
             }
         }
         let state = machine.ship_all();
-        taken_over(&disk, "b").expect("takes over");
-        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+        assert_taken_over(&disk, "b", &state);
     }
 }
 
 #[test]
 fn h5_what_no_manifest_names_is_held() {
-    let disk = SimDisk::new();
-    let mut machine = shipped(&disk);
+    let (disk, mut machine) = shipped();
     machine.write(0..30);
     machine.close_files();
     // All files are put, and no manifest is.
@@ -161,22 +141,18 @@ fn h5_what_no_manifest_names_is_held() {
     assert_eq!((machine.shipper.stats().manifest, newest_manifest(&disk)), (number, named));
     let count = |machine: &Machine| machine.life.rig.log.stats().files;
     let unnamed = machine.shipper.stats().files - files;
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     assert!(count(&machine) >= unnamed, "{} of {unnamed}", count(&machine));
     machine.store.set_loses_answers(false);
     let state = machine.ship_all();
     machine.settle_steps();
     assert!(count(&machine) < unnamed, "{} of {unnamed}", count(&machine));
-    machine.end(&disk);
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    machine.end_taken_over(&disk, &state);
 }
 
 #[test]
 fn an_answer_that_is_lost_is_no_second_manifest() {
-    let disk = SimDisk::new();
-    let mut machine = shipped(&disk);
+    let (disk, mut machine) = shipped();
     machine.write(0..10);
     machine.close_files();
     machine.store.set_loses_answers(true);
@@ -194,8 +170,7 @@ fn an_answer_that_is_lost_is_no_second_manifest() {
 #[test]
 fn a_database_that_was_put_back_installs_nothing_and_removes_nothing() {
     for has_restarted in [false, true] {
-        let disk = SimDisk::new();
-        let mut machine = shipped(&disk);
+        let (disk, mut machine) = shipped();
         let snapshot = contents(&disk, "a");
         if has_restarted {
             drop(machine);
@@ -215,16 +190,14 @@ fn a_database_that_was_put_back_installs_nothing_and_removes_nothing() {
         assert!(error.contains("older copy") && error.contains("Take over"), "{error}");
         assert_eq!(contents(&disk, SHARED), before);
         drop(machine);
-        taken_over(&disk, "b").expect("takes over");
-        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+        assert_taken_over(&disk, "b", &state);
     }
 }
 
 /// Two processes that both believe to be the one that runs the database: a machine was copied with its memory.
 #[test]
 fn of_two_copies_of_a_machine_one_ships() {
-    let disk = SimDisk::new();
-    let mut machine = shipped(&disk);
+    let (disk, mut machine) = shipped();
     let first = std::sync::Arc::clone(&machine.shipper);
     let config = shipping(&machine.store);
     machine.restart_shipper(config);
@@ -243,8 +216,7 @@ fn of_two_copies_of_a_machine_one_ships() {
 
 /// An object that was put in a life before, and what becomes of its bytes.
 fn put_before(change: impl FnOnce(&mut Vec<u8>)) -> (SimDisk, String) {
-    let disk = SimDisk::new();
-    let mut machine = shipped(&disk);
+    let (disk, mut machine) = shipped();
     machine.write(0..20);
     machine.close_files();
     let before = objects(&disk);
@@ -278,8 +250,7 @@ fn what_was_put_before_is_compared_with_the_file_to_its_last_byte() {
         disk.at(SHARED).remove(&put).expect("is there");
         machine.step_after(2, 2 * SECOND);
         let state = machine.ship_all();
-        taken_over(&disk, "b").expect("takes over");
-        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+        assert_taken_over(&disk, "b", &state);
     }
 }
 
@@ -295,16 +266,13 @@ fn what_was_put_before_with_another_length_is_put_again() {
         let state = machine.ship_all();
         let stats = machine.shipper.stats();
         assert_eq!((stats.failures, stats.last_error), (0, None), "{put}");
-        machine.end(&disk);
-        taken_over(&disk, "b").expect("takes over");
-        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+        machine.end_taken_over(&disk, &state);
     }
 }
 
 #[test]
 fn an_object_that_is_gone_is_told_and_put_again() {
-    let disk = SimDisk::new();
-    let mut machine = shipped(&disk);
+    let (disk, mut machine) = shipped();
     machine.write(0..10);
     machine.ship_all();
     let text = newest_manifest(&disk);
@@ -317,16 +285,14 @@ fn an_object_that_is_gone_is_told_and_put_again() {
     assert!(machine.error().contains(&gone) && machine.shipper.stats().failures > failures);
     let state = machine.ship_all();
     assert!(objects(&disk).contains(&gone));
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    assert_taken_over(&disk, "b", &state);
 }
 
 /// The store is emptied under a running database, and perhaps given to another one.
 #[test]
 fn h1_a_store_that_was_emptied_gets_no_manifest_of_what_is_gone() {
     for is_given in [false, true] {
-        let disk = SimDisk::new();
-        let mut machine = shipped(&disk);
+        let (disk, mut machine) = shipped();
         put_back(&disk, SHARED, &BTreeMap::new());
         let mut other = is_given.then(|| Machine::open(&disk, "c", 1, settings()));
         if let Some(other) = &mut other {
@@ -361,8 +327,7 @@ fn is_part_under_way(disk: &SimDisk) -> bool {
 
 #[test]
 fn log_files_and_manifests_go_on_while_a_large_file_is_shipped() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, one_file());
+    let (disk, mut machine) = Machine::first(1, one_file());
     machine.write_large(0..12);
     machine.ship_all();
     machine.life.checkpoint().expect("is installed");
@@ -396,8 +361,7 @@ fn log_files_and_manifests_go_on_while_a_large_file_is_shipped() {
     machine.step_after(2, 11 * MINUTE);
     assert!(!objects(&disk).contains(&unnamed));
     // So has a look for others.
-    let copy = disk.fork();
-    copy.kill();
+    let copy = copy_at_rest(&disk);
     taken_over(&copy, "b").expect("takes over");
     taken_over(&disk, "b").expect("takes over");
     assert_eq!(machine.step_after(1, 11 * SECOND), ShipStep::Stopped);
@@ -405,8 +369,7 @@ fn log_files_and_manifests_go_on_while_a_large_file_is_shipped() {
 
 #[test]
 fn a_store_that_is_full_is_cleared_too() {
-    let disk = SimDisk::new();
-    let mut machine = shipped(&disk);
+    let (disk, mut machine) = shipped();
     machine.write(0..20);
     machine.life.checkpoint().expect("is installed");
     machine.ship_all();
@@ -420,15 +383,13 @@ fn a_store_that_is_full_is_cleared_too() {
     assert!(objects(&disk).len() < before, "{before} objects");
     machine.store.set_full(false);
     let state = machine.ship_all();
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    assert_taken_over(&disk, "b", &state);
 }
 
 /// A manifest comes by the clock, although there is always more to ship.
 #[test]
 fn a_backlog_without_an_end_is_published() {
-    let disk = SimDisk::new();
-    let mut machine = shipped(&disk);
+    let (_, mut machine) = shipped();
     machine.write(0..40);
     machine.close_files();
     let before = machine.shipper.stats();
@@ -446,8 +407,7 @@ fn a_backlog_without_an_end_is_published() {
 /// The machine starts again, and the store's device is not mounted: an empty folder is in its place.
 #[test]
 fn another_store_and_an_empty_place_are_refused() {
-    let disk = SimDisk::new();
-    let mut machine = shipped(&disk);
+    let (disk, mut machine) = shipped();
     drop(machine);
     let store = contents(&disk, SHARED);
     put_back(&disk, SHARED, &BTreeMap::new());
@@ -461,10 +421,8 @@ fn another_store_and_an_empty_place_are_refused() {
     // Mounted, it goes on.
     put_back(&disk, SHARED, &store);
     let state = machine.ship_all();
-    let copy = disk.fork();
-    copy.kill();
-    taken_over(&copy, "b").expect("takes over");
-    assert_eq!(Machine::open(&copy, "b", 1, settings()).found(), state);
+    let copy = copy_at_rest(&disk);
+    assert_taken_over(&copy, "b", &state);
     // A new place is one that is said to be.
     drop(machine);
     put_back(&disk, SHARED, &BTreeMap::new());
@@ -478,14 +436,12 @@ fn another_store_and_an_empty_place_are_refused() {
     machine.write(0..5);
     drop(state);
     let state = machine.ship_all();
-    taken_over(&disk, "c").expect("takes over");
-    assert_eq!(Machine::open(&disk, "c", 1, settings()).found(), state);
+    assert_taken_over(&disk, "c", &state);
 }
 
 #[test]
 fn h6_a_fenced_database_is_so_while_its_store_cannot_be_reached() {
-    let disk = SimDisk::new();
-    let machine = shipped(&disk);
+    let (disk, machine) = shipped();
     taken_over(&disk, "b").expect("takes over");
     assert_eq!(machine.step_after(1, 11 * SECOND), ShipStep::Stopped);
     drop(machine);
@@ -500,16 +456,14 @@ fn h6_a_fenced_database_is_so_while_its_store_cannot_be_reached() {
 /// The machine dies before the folder is a database: before anything is fetched, too, and behind the claim (N24).
 #[test]
 fn h7_a_take_over_that_has_not_ended_is_no_new_database() {
-    let disk = SimDisk::new();
-    drop(shipped(&disk));
+    let disk = shipped().0;
     let before = newest_manifest(&disk);
     let whole = disk.fork();
     whole.keep_moments();
     taken_over(&whole, "b").expect("takes over");
     let (mut refused, mut claimed) = (0, 0);
     for moment in whole.take_moments() {
-        let copy = moment.disk.fork();
-        copy.kill();
+        let copy = copy_at_rest(&moment.disk);
         let is_claimed = newest_manifest(&copy) != before;
         let is_begun = copy.at("b").files().contains(&"MANIFEST".to_owned());
         let manifest = |copy: &SimDisk| String::from_utf8(copy.at("b").bytes("MANIFEST")).expect("text");

@@ -1,37 +1,14 @@
 //! Which machine may install the next manifest: the old one or the one that takes over, in both orders, and two that
 //! take over at once.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_disk::Disk;
-use ensile_durability::examination::examine;
-use ensile_durability::{
-    CopyOptions, CopyStep, DurabilityError, Health, LogConfig, RememberedStore, ShipStep, Shipper, Shipping,
-    ShippingConfig, ShippingOpen, WhenFenced, adopt,
-};
-use ensile_sim::SimDisk;
-
-use super::rig::{Machine, begin, newest_manifest, objects, run, shipping, taken_over};
-use crate::checkpoints::store::{Framing, Life, settings};
-use crate::copies::{CopySteps as _, backup, restore};
-use crate::rig::{Map, config};
+use super::rig::*;
+use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A database that has shipped, and goes on.
-fn shipped(disk: &SimDisk) -> Machine {
-    let mut machine = Machine::open(disk, "a", 1, settings());
-    machine.write(0..20);
-    machine.life.checkpoint().expect("is installed");
-    machine.ship_all();
-    machine
-}
-
 #[test]
 fn h6_the_old_machine_installs_nothing_once_another_has_taken_over() {
-    let disk = SimDisk::new();
-    let mut old = shipped(&disk);
+    let (disk, mut old) = shipped();
     let report = taken_over(&disk, "b").expect("takes over");
     let (claim, before) = (newest_manifest(&disk), old.shipper.stats());
     // It does not know yet, and goes on acknowledging; nothing of that counts as shipped.
@@ -66,8 +43,7 @@ fn h6_the_old_machine_installs_nothing_once_another_has_taken_over() {
 
 #[test]
 fn h6_a_fenced_machine_may_go_on_locally_and_says_so() {
-    let disk = SimDisk::new();
-    let mut old = shipped(&disk);
+    let (disk, mut old) = shipped();
     let config = ShippingConfig { when_fenced: WhenFenced::GoOn, ..shipping(&old.store) };
     old.restart_shipper(config);
     assert!(old.ship());
@@ -93,8 +69,7 @@ fn open(disk: &SimDisk, shipping: Shipping, opens_fenced: bool) -> Result<Life, 
 
 /// A folder that remembers that it was fenced.
 fn fenced_folder() -> SimDisk {
-    let disk = SimDisk::new();
-    let old = shipped(&disk);
+    let (disk, old) = shipped();
     taken_over(&disk, "b").expect("takes over");
     assert_eq!(old.step_after(1, 11 * SECOND), ShipStep::Stopped);
     drop(old);
@@ -112,9 +87,7 @@ fn h6_a_fenced_folder_is_refused_with_and_without_shipping_until_it_is_adopted()
         assert!(text.contains("open_fenced") && text.contains("ensile adopt"), "{text}");
         assert_eq!(disk.files(), before, "nothing was changed");
     }
-    let on: Arc<dyn Disk> = Arc::new(disk.at("a").mounted());
-    adopt(&on).expect("adopts");
-    drop(on);
+    adopt(&handle(disk.at("a").mounted())).expect("adopts");
     let life = open(&disk, Shipping::None, false).expect("it is a database of its own");
     assert_eq!((life.rig.log.health(), &life.rig.report.shared_store), (Health::Running, &None));
 }
@@ -135,8 +108,7 @@ fn h6_a_fenced_folder_that_is_opened_all_the_same_takes_no_entry() {
 
 #[test]
 fn h8_a_folder_that_ships_is_refused_without_its_store_until_its_shipping_is_stopped() {
-    let disk = SimDisk::new();
-    drop(shipped(&disk));
+    let disk = shipped().0;
     let refused =
         open(&disk, Shipping::None, true).map(drop).expect_err("another machine may have taken over");
     assert!(matches!(refused, DurabilityError::ShipsElsewhere { .. }), "{refused}");
@@ -153,12 +125,8 @@ fn h8_a_folder_that_ships_is_refused_without_its_store_until_its_shipping_is_sto
 
 #[test]
 fn an_examination_tells_that_a_folder_ships_and_that_it_is_fenced() {
-    let examined = |disk: &SimDisk| {
-        let on: Arc<dyn Disk> = Arc::new(disk.at("a").mounted());
-        examine(&on, &Map::default()).expect("reads")
-    };
-    let disk = SimDisk::new();
-    drop(shipped(&disk));
+    let examined = |disk: &SimDisk| examine(&handle(disk.at("a").mounted()), &Map::default()).expect("reads");
+    let disk = shipped().0;
     let found = examined(&disk);
     assert!(found.is_whole() && found.refused.is_empty(), "{:?}", found.refused);
     assert!(matches!(found.shared_store, Some(RememberedStore { is_fenced: false, .. })));
@@ -173,8 +141,7 @@ fn an_examination_tells_that_a_folder_ships_and_that_it_is_fenced() {
 
 #[test]
 fn an_idle_machine_notices_that_it_is_fenced() {
-    let disk = SimDisk::new();
-    let old = shipped(&disk);
+    let (disk, old) = shipped();
     taken_over(&disk, "b").expect("takes over");
     assert!(old.ship(), "it has nothing to install");
     old.life.rig.clock.advance(Duration::from_secs(11));
@@ -186,8 +153,7 @@ fn an_idle_machine_notices_that_it_is_fenced() {
 #[test]
 fn h6_a_machine_whose_manifest_waits_for_its_answer_learns_that_it_is_fenced() {
     for is_there in [false, true] {
-        let disk = SimDisk::new();
-        let mut old = shipped(&disk);
+        let (disk, mut old) = shipped();
         old.write(20..30);
         old.close_files();
         old.store.set_refuses_creations(!is_there);
@@ -216,8 +182,7 @@ fn h6_a_machine_whose_manifest_waits_for_its_answer_learns_that_it_is_fenced() {
 #[test]
 fn h6_in_every_order_of_the_race_one_of_the_two_goes_on() {
     let whole = {
-        let disk = SimDisk::new();
-        drop(shipped(&disk));
+        let disk = shipped().0;
         let mut take_over = begin(&disk, "b").expect("begins");
         let mut steps = 0;
         while take_over.step(&Framing, 0).expect("goes on") == ensile_durability::TakeOverStep::Worked {
@@ -227,8 +192,7 @@ fn h6_in_every_order_of_the_race_one_of_the_two_goes_on() {
     };
     assert!(whole > 5, "{whole} steps");
     for at in 0..=whole {
-        let disk = SimDisk::new();
-        let mut old = shipped(&disk);
+        let (disk, mut old) = shipped();
         let mut take_over = begin(&disk, "b").expect("begins");
         for _ in 0..at {
             take_over.step(&Framing, 0).expect("goes on");
@@ -251,8 +215,7 @@ fn h6_in_every_order_of_the_race_one_of_the_two_goes_on() {
 
 #[test]
 fn h6_of_two_machines_that_take_over_one_wins() {
-    let disk = SimDisk::new();
-    drop(shipped(&disk));
+    let disk = shipped().0;
     let (mut one, two) = (begin(&disk, "b").expect("begins"), begin(&disk, "c").expect("begins"));
     while one.step(&Framing, 0).expect("goes on") == ensile_durability::TakeOverStep::Worked {}
     let error = run(two).expect_err("it was slower");
@@ -276,13 +239,11 @@ fn h6_of_two_machines_that_take_over_one_wins() {
 /// A machine that was away for long finds its number free again, as old manifests are removed.
 #[test]
 fn h2_a_claim_in_a_gap_of_the_numbers_does_not_count() {
-    let disk = SimDisk::new();
-    let mut old = shipped(&disk);
+    let (disk, mut old) = shipped();
     let mut late = begin(&disk, "b").expect("begins");
     // It has fetched everything, and sleeps before the claim.
     let steps = {
-        let copy = disk.fork();
-        copy.kill();
+        let copy = copy_at_rest(&disk);
         let mut take_over = begin(&copy, "b").expect("begins");
         let mut steps = 0;
         while take_over.step(&Framing, 0).expect("goes on") == ensile_durability::TakeOverStep::Worked {
@@ -312,8 +273,7 @@ fn h2_a_claim_in_a_gap_of_the_numbers_does_not_count() {
 
 #[test]
 fn a_backup_of_a_database_that_ships_remembers_no_store() {
-    let disk = SimDisk::new();
-    let machine = shipped(&disk);
+    let (disk, machine) = shipped();
     let at = |folder: &str| -> Arc<dyn Disk> { Arc::new(disk.at(folder).mounted()) };
     let copies = |from: &str, to: &str| match from {
         "a" => backup(&at(from), &at(to), CopyOptions::default()),

@@ -1,17 +1,9 @@
 //! Lives and take-overs over an object store: that of the crate `object_store` in memory, through `SharedObjects`.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use ensile_durability::{
-    CheckpointConfig, Creation, DurabilityError, SharedObject, SharedObjects, SharedStore, SharedStoreError,
-    SharedUpload, ShipStep, TakeOverReport, TakeOverStep,
-};
-use ensile_sim::SimDisk;
 use object_store::memory::InMemory;
 
-use super::rig::{Machine, Reached, Seen, States, begin_from, run, state_at};
-use crate::checkpoints::store::{Framing, settings};
+use super::rig::*;
+use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,16 +1,9 @@
 //! What a manifest may say, and when: across lives, behind the hold, and of a store that shows old listings.
 
-use std::time::Duration;
-
 use ensile_base::limits::EPOCHS_RESERVED_MIN;
-use ensile_durability::{LogConfig, ShipStep, ShippingConfig};
-use ensile_sim::{SimDisk, Survival};
 
-use super::rig::{
-    Machine, Reached, SHARED, newest_manifest, objects, ship_watched, shipping, shipping_log, state_at,
-    taken_over,
-};
-use crate::checkpoints::store::{Life, settings};
+use super::rig::*;
+use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -18,8 +11,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn h3_what_was_shipped_stays_so_while_the_next_life_ships_the_rest() {
     for has_checkpoint in [false, true] {
-        let disk = SimDisk::new();
-        let mut machine = Machine::open(&disk, "a", 2, settings());
+        let (disk, mut machine) = Machine::first(2, settings());
         machine.write(0..12);
         if has_checkpoint {
             machine.life.checkpoint().expect("is installed");
@@ -34,9 +26,7 @@ fn h3_what_was_shipped_stays_so_while_the_next_life_ships_the_rest() {
         let manifests = ship_watched(&disk, &machine, shipped);
         assert!(manifests > 1, "{manifests} manifests");
         let state = machine.ship_all();
-        machine.end(&disk);
-        taken_over(&disk, "b").expect("takes over");
-        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+        machine.end_taken_over(&disk, &state);
     }
 }
 
@@ -44,8 +34,7 @@ fn h3_what_was_shipped_stays_so_while_the_next_life_ships_the_rest() {
 #[test]
 fn h3_a_generation_whose_last_files_went_unshipped_is_not_published_as_a_whole() {
     for with_more in [0, 12] {
-        let disk = SimDisk::new();
-        let mut machine = Machine::open(&disk, "a", 1, settings());
+        let (disk, mut machine) = Machine::first(1, settings());
         machine.write(0..20);
         machine.ship_all();
         let shipped = machine.shipper.stats().shipped_epoch;
@@ -55,8 +44,7 @@ fn h3_a_generation_whose_last_files_went_unshipped_is_not_published_as_a_whole()
         assert_eq!(machine.shipper.step(), ShipStep::Worked);
         machine.store.set_unreachable(true);
         machine.write(0..with_more);
-        machine.life.checkpoint().expect("is installed");
-        machine.settle_steps();
+        machine.checkpoint_and_settle();
         machine.life.rig.clock.advance(601 * SECOND);
         machine.settle_steps();
         assert_eq!(machine.shipper.stats().overruns, 1);
@@ -68,17 +56,14 @@ fn h3_a_generation_whose_last_files_went_unshipped_is_not_published_as_a_whole()
         machine.close_files();
         ship_watched(&disk, &machine, shipped);
         let state = machine.ship_all();
-        machine.end(&disk);
-        taken_over(&disk, "b").expect("takes over");
-        assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+        machine.end_taken_over(&disk, &state);
     }
 }
 
 /// A process dies between the naming of an object and the sync of its name. The next one finds it, and power fails.
 #[test]
 fn h1_the_name_of_an_object_of_a_life_before_is_synced_before_a_manifest_has_it() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..4);
     machine.ship_all();
     machine.write(4..16);
@@ -90,8 +75,7 @@ fn h1_the_name_of_an_object_of_a_life_before_is_synced_before_a_manifest_has_it(
     let states = machine.states.clone();
     let mut looked = 0;
     for moment in disk.take_moments() {
-        let copy = moment.disk.fork();
-        copy.kill();
+        let copy = copy_at_rest(&moment.disk);
         let machine = Machine::open(&copy, "a", 1, settings());
         assert!(machine.ship());
         let shipped = machine.shipper.stats().shipped_epoch;
@@ -113,11 +97,9 @@ fn h1_the_name_of_an_object_of_a_life_before_is_synced_before_a_manifest_has_it(
 /// The first checkpoint takes an hour, and no manifest can be installed before.
 #[test]
 fn h5_the_limit_holds_while_nothing_can_be_published() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..8);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     machine.write(0..30);
     machine.close_files();
     // Log files are put, and the checkpoint's files are not.
@@ -126,8 +108,7 @@ fn h5_the_limit_holds_while_nothing_can_be_published() {
     assert_eq!((machine.shipper.stats().manifest, machine.shipper.stats().shipped_epoch.number()), (0, 0));
     let count = |machine: &Machine| machine.life.rig.log.stats().files;
     let before = count(&machine);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     assert!(count(&machine) >= before, "{} of {before}", count(&machine));
     for _ in 0..61 {
         machine.step_after(3, 4 * SECOND);
@@ -138,16 +119,13 @@ fn h5_the_limit_holds_while_nothing_can_be_published() {
     machine.store.set_refuses_parts(false);
     machine.write(0..10);
     let state = machine.ship_all();
-    machine.end(&disk);
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    machine.end_taken_over(&disk, &state);
 }
 
 /// An object is gone from the store, and its file is about to go here.
 #[test]
 fn h5_the_file_of_an_object_that_is_gone_stays_until_it_is_put_again() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..30);
     machine.ship_all();
     let text = newest_manifest(&disk);
@@ -159,8 +137,7 @@ fn h5_the_file_of_an_object_that_is_gone_stays_until_it_is_put_again() {
     assert!(machine.error().contains(&gone));
     let count = |machine: &Machine| machine.life.rig.log.stats().files;
     let before = count(&machine);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     assert!(count(&machine) < before, "those that are there go");
     let file = gone.split('/').nth(2).and_then(|name| name.split('.').next()).expect("a file");
     let is_here = || disk.at("a").files().iter().any(|name| name.contains(&format!("{file}-to-")));
@@ -174,8 +151,7 @@ fn h5_the_file_of_an_object_that_is_gone_stays_until_it_is_put_again() {
 /// One log is ahead of the other: its last files are in the store, and behind the state that the manifest names.
 #[test]
 fn h5_a_file_that_was_put_is_held_until_a_manifest_names_it() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 2, settings());
+    let (disk, mut machine) = Machine::first(2, settings());
     machine.write(0..8);
     machine.close_files();
     // The worker's log closes files, and the other one has nothing to close.
@@ -188,8 +164,7 @@ fn h5_a_file_that_was_put_is_held_until_a_manifest_names_it() {
     let unnamed: Vec<String> = objects(&disk).into_iter().filter(is_unnamed).collect();
     assert!(unnamed.len() > 3, "{unnamed:?}");
     machine.store.set_unreachable(true);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     let files = disk.at("a").files();
     for object in &unnamed {
         let file = object.split('/').nth(2).and_then(|name| name.split('.').next()).expect("a file");
@@ -213,8 +188,7 @@ fn object_to(disk: &SimDisk, largest: u64) -> String {
 #[test]
 fn h5_a_file_that_ends_in_the_first_epoch_of_the_shared_checkpoint_is_not_covered_by_it() {
     use ensile_disk::Disk as _;
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..8);
     let handle = machine.life.checkpoints.demand();
     machine.life.step(0);
@@ -231,17 +205,14 @@ fn h5_a_file_that_ends_in_the_first_epoch_of_the_shared_checkpoint_is_not_covere
     let state = machine.ship_all();
     assert_eq!(machine.shipper.stats().last_error, None);
     let object = object_to(&disk, low.number());
-    let copy = disk.fork();
-    copy.kill();
-    taken_over(&copy, "b").expect("takes over");
-    assert_eq!(Machine::open(&copy, "b", 1, settings()).found(), state);
+    let copy = copy_at_rest(&disk);
+    assert_taken_over(&copy, "b", &state);
     // Its object is gone from the store, and the next checkpoint covers it here.
     disk.at(SHARED).remove(&object).expect("is there");
     machine.step_after(1, 61 * SECOND);
     assert!(machine.error().contains(&object));
     machine.write(0..4);
-    machine.life.checkpoint().expect("is installed");
-    machine.settle_steps();
+    machine.checkpoint_and_settle();
     let file = object.split('/').nth(2).and_then(|name| name.split('.').next()).expect("a file");
     let files = disk.at("a").files();
     assert!(files.iter().any(|name| name.contains(&format!("{file}-to-"))), "{file} of {files:?}");
@@ -285,8 +256,7 @@ fn l6_epochs_that_are_reserved_while_nothing_is_written_are_reserved_in_the_stor
 /// The shared folder shows listings from a cache.
 #[test]
 fn h2_a_listing_that_lacks_the_own_manifest_is_an_error() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..20);
     machine.ship_all();
     machine.step_after(1, 61 * SECOND);
@@ -316,8 +286,7 @@ fn h2_a_listing_that_lacks_the_own_manifest_is_an_error() {
 fn a_local_file_that_is_missing_or_damaged_is_told_and_holds_nothing_up() {
     use ensile_disk::Disk as _;
     for is_missing in [false, true] {
-        let disk = SimDisk::new();
-        let mut machine = Machine::open(&disk, "a", 1, settings());
+        let (disk, mut machine) = Machine::first(1, settings());
         machine.write(0..20);
         machine.ship_all();
         machine.write(0..20);
@@ -354,8 +323,7 @@ fn a_local_file_that_is_missing_or_damaged_is_told_and_holds_nothing_up() {
 /// A take-over that has read the manifest before may still be reading them.
 #[test]
 fn h4_objects_that_no_manifest_names_any_more_stay_for_the_whole_grace() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..30);
     machine.ship_all();
     let named = objects(&disk);
@@ -377,8 +345,7 @@ fn h4_objects_that_no_manifest_names_any_more_stay_for_the_whole_grace() {
 
 #[test]
 fn a_grace_of_no_time_holds_nothing_up() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     let config = ShippingConfig { grace: Duration::ZERO, ..shipping(&machine.store) };
     machine.restart_shipper(config);
     for round in 0..3 {
@@ -394,7 +361,5 @@ fn a_grace_of_no_time_holds_nothing_up() {
     let is_unnamed = |name: &&String| !name.starts_with("manifests/") && !text.contains(&format!(" {name} "));
     assert_eq!(objects(&disk).iter().find(is_unnamed), None, "what is not named goes");
     let state = machine.ship_all();
-    machine.end(&disk);
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    machine.end_taken_over(&disk, &state);
 }

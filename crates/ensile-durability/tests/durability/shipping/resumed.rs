@@ -1,13 +1,7 @@
 //! Uploads that fail or whose process dies go on, an object at a time; and what they have left goes.
 
-use std::time::Duration;
-
-use ensile_disk::{Disk as _, Operation};
-use ensile_durability::{CheckpointConfig, DurabilityError, ShipStep, Shipper, ShippingConfig};
-use ensile_sim::SimDisk;
-
-use super::rig::{Machine, SHARED, newest_manifest, objects, shipping, taken_over};
-use crate::checkpoints::store::settings;
+use super::rig::*;
+use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -71,8 +65,7 @@ fn a_large_file_is_several_objects_that_a_take_over_joins() {
     let last = objects(&disk).into_iter().rfind(|name| name.contains("/ckpt-")).expect("one");
     // One that is missing, or shorter, is named.
     for cut in [None, Some(100)] {
-        let copy = disk.fork();
-        copy.kill();
+        let copy = copy_at_rest(&disk);
         let bytes = copy.at(SHARED).bytes(&last);
         match cut {
             None => copy.at(SHARED).remove(&last).expect("is there"),
@@ -82,9 +75,7 @@ fn a_large_file_is_several_objects_that_a_take_over_joins() {
         assert!(matches!(error, DurabilityError::SharedDamaged { .. }), "{error}");
         assert!(error.to_string().contains(&last), "{error}");
     }
-    machine.end(&disk);
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    machine.end_taken_over(&disk, &state);
 }
 
 #[test]
@@ -108,8 +99,7 @@ fn an_upload_that_fails_goes_on_with_the_object_that_it_was_at() {
         name.rsplit_once('.').and_then(|(name, _)| name.rsplit_once('.')).map(|name| name.0.to_owned())
     });
     assert_eq!(named.len(), all, "each object is put once");
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    assert_taken_over(&disk, "b", &state);
 }
 
 /// Restarted in the midst of it, by far later than the grace, beside a backlog of log files.
@@ -133,8 +123,7 @@ fn h4_the_next_life_goes_on_with_the_objects_that_are_there() {
     let state = machine.ship_all();
     let (named, in_all) = (named_pieces(&disk).len(), pieces_there(&disk));
     assert_eq!(named + there, in_all, "{named} of {in_all}, {there} were there");
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    assert_taken_over(&disk, "b", &state);
 }
 
 /// What a dead machine, a creation that was cut short, and failed uploads have left.
@@ -168,15 +157,13 @@ fn h4_what_was_cut_short_goes_once_the_grace_has_passed() {
     assert_eq!(left.iter().find(|name| is_there(name)), None);
     assert!(is_there(&foreign), "it may be about to take over");
     let state = new.ship_all();
-    taken_over(&disk, "c").expect("takes over");
-    assert_eq!(Machine::open(&disk, "c", 1, settings()).found(), state);
+    assert_taken_over(&disk, "c", &state);
 }
 
 /// An object that is put for longer than the grace.
 #[test]
 fn h4_what_an_own_upload_has_written_stays_while_it_is_under_way() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, one_file());
+    let (disk, mut machine) = Machine::first(1, one_file());
     machine.write_large(0..12);
     machine.ship_all();
     machine.life.checkpoint().expect("is installed");
@@ -196,8 +183,7 @@ fn h4_what_an_own_upload_has_written_stays_while_it_is_under_way() {
     let failures = machine.shipper.stats().failures;
     let state = machine.ship_all();
     assert_eq!(machine.shipper.stats().failures, failures);
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    assert_taken_over(&disk, "b", &state);
 }
 
 #[test]
@@ -215,8 +201,7 @@ fn objects_that_are_too_small_are_refused() {
 fn a_step_that_returns_behind_the_end_takes_nothing_from_the_next_life() {
     // It finds its place, removes what no manifest names, or is about to install a manifest.
     for what in ["place", "clearing", "manifest"] {
-        let disk = SimDisk::new();
-        let mut machine = Machine::open(&disk, "a", 1, settings());
+        let (disk, mut machine) = Machine::first(1, settings());
         machine.write(0..20);
         machine.ship_all();
         let text = newest_manifest(&disk);

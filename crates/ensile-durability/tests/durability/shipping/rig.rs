@@ -1,21 +1,9 @@
 //! Machines on one simulated disk: each with a folder of its own, and one folder that all of them see.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-
-use ensile_base::Epoch;
-use ensile_disk::Disk;
-use ensile_durability::{
-    CheckpointConfig, Creation, DurabilityError, LogConfig, SharedFolder, SharedObject, SharedStore,
-    SharedStoreError, SharedUpload, ShipStep, Shipper, Shipping, ShippingConfig, ShippingOpen, TakeOver,
-    TakeOverReport, TakeOverStep,
-};
-use ensile_sim::SimDisk;
 
 use crate::checkpoints::ended::{check_listed, examined_at_rest};
-use crate::checkpoints::store::{Changes, Framing, Life, settings};
-use crate::rig::{Worker, config};
+use crate::prelude::*;
 
 /// The folder that all machines see.
 pub(super) const SHARED: &str = "shared";
@@ -225,6 +213,13 @@ impl Machine {
         Self::try_open_to(Reached::on(disk), &disk.at(folder), loggers, settings)
     }
 
+    /// The first life of `a` on a new disk.
+    pub(super) fn first(loggers: usize, settings: CheckpointConfig) -> (SimDisk, Self) {
+        let disk = SimDisk::new();
+        let machine = Self::open(&disk, "a", loggers, settings);
+        (disk, machine)
+    }
+
     /// One that ships to this store.
     pub(super) fn try_open_to(
         store: Arc<Reached>,
@@ -309,6 +304,18 @@ impl Machine {
         self.shipper.stats().last_error.expect("is told").to_string()
     }
 
+    /// Installs a checkpoint, and lets checkpointers remove what it covers.
+    pub(super) fn checkpoint_and_settle(&self) {
+        self.life.checkpoint().expect("is installed");
+        self.settle_steps();
+    }
+
+    /// Ends its life, and is taken over with this state.
+    pub(super) fn end_taken_over(self, disk: &SimDisk, state: &Seen) {
+        self.end(disk);
+        assert_taken_over(disk, "b", state);
+    }
+
     /// Closes the files that are written.
     pub(super) fn close_files(&self) {
         self.shipper.request();
@@ -319,10 +326,7 @@ impl Machine {
     pub(super) fn settle_steps(&self) {
         for _ in 0..4 {
             self.life.rig.clock.advance(std::time::Duration::from_secs(2));
-            for checkpointer in 0..self.life.checkpoints.checkpointers() {
-                self.life.step(checkpointer);
-            }
-            self.life.rig.settle();
+            self.life.step_all();
         }
     }
 
@@ -388,11 +392,26 @@ impl Machine {
     }
 }
 
+/// A database `a` with a checkpoint, all of which is shipped.
+pub(super) fn shipped() -> (SimDisk, Machine) {
+    let (disk, mut machine) = Machine::first(1, settings());
+    machine.write(0..20);
+    machine.life.checkpoint().expect("is installed");
+    machine.ship_all();
+    (disk, machine)
+}
+
 /// Takes over into this folder, which has nothing else then.
 pub(super) fn taken_over(disk: &SimDisk, folder: &str) -> Result<TakeOverReport, DurabilityError> {
     let report = run(begin(disk, folder)?)?;
     check_listed(&examined_at_rest(&disk.at(folder)));
     Ok(report)
+}
+
+/// Takes over into this folder, which has this state then.
+pub(super) fn assert_taken_over(disk: &SimDisk, folder: &str, state: &Seen) {
+    taken_over(disk, folder).expect("takes over");
+    assert_eq!(&Machine::open(disk, folder, 1, settings()).found(), state);
 }
 
 /// Begins to.
@@ -425,8 +444,7 @@ pub(super) fn ship_watched(disk: &SimDisk, machine: &Machine, mut least: Epoch) 
             (manifest, seen) = (stats.manifest, seen + 1);
             assert!(stats.shipped_epoch >= least, "step {step}: {} behind {least}", stats.shipped_epoch);
             least = stats.shipped_epoch;
-            let copy = disk.fork();
-            copy.kill();
+            let copy = copy_at_rest(&disk);
             let report =
                 taken_over(&copy, "watched").unwrap_or_else(|error| panic!("manifest {manifest}: {error}"));
             assert_eq!(report.epoch, least);

@@ -1,14 +1,10 @@
 //! What is wrong with a shared store is named, and nothing is claimed then.
 
-use ensile_durability::DurabilityError;
-use ensile_sim::SimDisk;
-
-use super::rig::{Machine, SHARED, newest_manifest, objects, taken_over};
-use crate::checkpoints::store::settings;
+use super::rig::*;
+use crate::prelude::*;
 
 fn shipped() -> SimDisk {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..20);
     machine.life.checkpoint().expect("is installed");
     machine.write(0..10);
@@ -46,8 +42,7 @@ fn an_object_that_is_missing_cut_or_changed_is_named_and_nothing_is_claimed() {
     ];
     for object in &named {
         for (what, damage) in damages {
-            let copy = disk.fork();
-            copy.kill();
+            let copy = copy_at_rest(&disk);
             damage(&copy.at(SHARED), object);
             let error = taken_over(&copy, "b").expect_err("is damaged");
             assert!(matches!(error, DurabilityError::SharedDamaged { .. }), "{object} {what}: {error}");
@@ -80,8 +75,7 @@ fn a_damaged_newest_manifest_is_named_by_both_sides() {
 
 #[test]
 fn a_damaged_log_file_is_not_shipped_and_told() {
-    let disk = SimDisk::new();
-    let mut machine = Machine::open(&disk, "a", 1, settings());
+    let (disk, mut machine) = Machine::first(1, settings());
     machine.write(0..20);
     machine.close_files();
     let is_closed = |name: &String| name.starts_with("log0/") && name.contains("-to-");
@@ -99,6 +93,5 @@ fn a_damaged_log_file_is_not_shipped_and_told() {
     // Others go first for a while.
     machine.life.rig.clock.advance(std::time::Duration::from_secs(11));
     let state = machine.ship_all();
-    taken_over(&disk, "b").expect("takes over");
-    assert_eq!(Machine::open(&disk, "b", 1, settings()).found(), state);
+    assert_taken_over(&disk, "b", &state);
 }

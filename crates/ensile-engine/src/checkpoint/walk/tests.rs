@@ -1,17 +1,11 @@
 //! Rounds of a walk: what one pin stands for.
 
-use std::ops::Bound;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::sync::Arc;
-use ensile_base::{Epoch, Tid};
-use ensile_durability::{CheckpointBlock, PageContents, Slice, Walk};
-use ensile_index::Range;
 
-use super::{BYTES_PER_PIN, KEYS_PER_PIN, RowTarget, Stopped, copy_rows};
-use crate::record::Scratch;
-use crate::shared_state::SharedState;
+use super::*;
 use crate::tables::logged_tables::LoggedTable;
 use crate::{Database, Result};
 
@@ -49,7 +43,7 @@ fn round(shared: &SharedState, from: u64, low: Epoch, target: &mut impl RowTarge
 }
 
 #[test]
-fn a_round_ends_behind_a_mib_of_rows() -> Result<()> {
+fn a_round_ends_behind_a_mib_of_rows_or_some_thousand_keys_or_for_want_of_room() -> Result<()> {
     let (db, _) = open(7, LARGE)?;
     let mut page = PageContents::new();
     let stopped = |number| Some(Stopped { at: key(number), is_full: false });
@@ -57,11 +51,6 @@ fn a_round_ends_behind_a_mib_of_rows() -> Result<()> {
         assert_eq!(round(db.shared(), from, Epoch::MAX, &mut page), ends);
         assert_eq!(page.entries(), rows);
     }
-    Ok(())
-}
-
-#[test]
-fn a_round_ends_behind_some_thousand_keys_whether_they_are_copied_or_not() -> Result<()> {
     let (db, _) = open(KEYS_PER_PIN as u64 + 5, 0)?;
     for (low, rows) in [(Epoch::MAX, KEYS_PER_PIN), (Epoch::FIRST, 0)] {
         let mut page = PageContents::new();
@@ -69,11 +58,6 @@ fn a_round_ends_behind_some_thousand_keys_whether_they_are_copied_or_not() -> Re
         assert_eq!(round(db.shared(), 0, low, &mut page), Some(over));
         assert_eq!(page.entries() as usize, rows);
     }
-    Ok(())
-}
-
-#[test]
-fn a_round_that_finds_no_room_says_so() -> Result<()> {
     let (db, _) = open(3, LARGE)?;
     let mut block = CheckpointBlock::new();
     let full = Stopped { at: key(1), is_full: true };

@@ -139,17 +139,13 @@ fn every_kind_of_range_is_taken() {
 }
 
 #[test]
-fn a_range_that_ends_before_it_begins_is_empty() {
+fn a_range_that_ends_before_it_begins_is_empty_and_one_resumes_behind_the_last_key() {
     let (five, three) = (5, 3);
     assert!(KeyBounds::<u16>::encode(&(five..three)).is_empty());
     assert!(KeyBounds::<u16>::encode(&(five..five)).is_empty());
     assert!(!KeyBounds::<u16>::encode(&(five..=five)).is_empty());
     assert!(KeyBounds::<u16>::encode(&(Bound::Excluded(five), Bound::Excluded(five))).is_empty());
     assert!(KeyBounds::<u8>::encode_delimited(&(Bound::Excluded(255), Bound::<u8>::Unbounded)).is_empty());
-}
-
-#[test]
-fn a_range_resumes_behind_the_last_key() {
     let mut range = KeyBounds::<String>::encode(&("a".."m"));
     range.resume(KeyBuffer::from_bytes(b"c"), Direction::Forward);
     assert!(!holds(&range, b"c") && holds(&range, b"c\0") && !holds(&range, b"m"));

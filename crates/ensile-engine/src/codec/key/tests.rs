@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::{AsKey, Descending, Key, KeyBuffer, TotalF32, TotalF64};
+use super::*;
 use crate::codec::format_examples::examples;
 
 fn last(key: &impl Key) -> Vec<u8> {

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_durability::Health;
 use ensile_sim::SimDisk;
 
-use super::{check, reserve_again};
+use super::*;
 use crate::commit::tests::{prepare, with_commit};
-use crate::open::folder::{self, Before};
+use crate::open::folder;
+use crate::open::folder::Before;
 use crate::{Database, Error, Readable, Result, Table, Tuning};
 
 /// A database with before-images, in a folder that goes with it.

@@ -1,6 +1,6 @@
 //! Checkpoint entries as bytes.
 
-use super::{bytes, decode, encode};
+use super::*;
 
 #[test]
 fn rows_come_back_and_cut_ones_are_refused() {

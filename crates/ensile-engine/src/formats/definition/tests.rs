@@ -1,6 +1,6 @@
 //! Tables' definitions as bytes.
 
-use super::{Definition, IndexDefinition};
+use super::*;
 use crate::codec::format_examples::examples;
 
 fn definition() -> Definition {

@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use ensile_base::Tid;
 use ensile_base::limits::{REPLAY_WAITING_BYTES_MAX, STATUS_BITS};
 use ensile_base::random::Random;
-use ensile_base::{Epoch, Tid};
-use ensile_durability::{Entry, Recoverable, Refused};
 use ensile_index::{Direction, Range};
-use ensile_memory::{Memory, MemoryConfig};
+use ensile_memory::MemoryConfig;
 
-use super::Replay;
 use super::queue_log::Queue;
+use super::*;
 use crate::formats::log_entry;
-use crate::record::tree::{RecordTree, RecordVisitor};
+use crate::record::tree::RecordVisitor;
 use crate::record::{LeafWitness, Record, Scratch, Seen};
 
 type Rows = BTreeMap<(u32, Vec<u8>), Vec<u8>>;

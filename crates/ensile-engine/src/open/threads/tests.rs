@@ -3,13 +3,11 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use ensile_durability::Health;
-use ensile_epoch::Advance;
 use ensile_sim::SimDisk;
 
-use super::{Serving, heartbeat, heartbeat_tick, next_serving_step};
+use super::*;
 use crate::{Database, Error, Result, Tuning};
 
 #[test]

@@ -1,9 +1,6 @@
 //! Marks that go from attempt to attempt.
 
-use ensile_base::Epoch;
-use ensile_durability::WantedPages;
-
-use super::PictureAttempts;
+use super::*;
 use crate::pictures::pending_removes::PageMarks;
 
 /// What each attempt carries over, when this is what was wanted and what came of it.

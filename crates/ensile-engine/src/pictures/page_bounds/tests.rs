@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::PageBounds;
+use super::*;
 
 /// Keys that share much, differ in zeros at their ends, and have equal slices.
 fn keys() -> impl Strategy<Value = Vec<u8>> {

@@ -1,10 +1,6 @@
 //! Marks that go from map to map, and the pages of added tables.
 
-use ensile_base::Epoch;
-use ensile_base::sync::Arc;
-use ensile_durability::PictureAttempt;
-
-use super::{PageMap, PictureOfMaps};
+use super::*;
 use crate::pictures::page_bounds::PageBounds;
 use crate::pictures::pending_removes::PageMarks;
 

@@ -1,10 +1,9 @@
 //! Which pieces of a table are cut anew, and where.
 
 use ensile_base::Epoch;
-use ensile_durability::{PageContents, PictureAttempt};
+use ensile_durability::PictureAttempt;
 
-use super::{CountRows, PageCut, Piece, pieces_of};
-use crate::formats::checkpoint_entry;
+use super::*;
 use crate::pictures::page_bounds::PageBounds;
 use crate::pictures::page_map::{PageMap, PictureOfMaps};
 use crate::pictures::pending_removes::PageMarks;

@@ -4,20 +4,19 @@
 //! the steps of commit and checkpointer. The order of the steps is the shipped order (`leave_before`,
 //! `leave_beside_before`, `close_behind`).
 
-use std::ptr::NonNull;
-// Counts over all runs of a model, which loom must not know.
 use std::sync::Arc as StdArc;
 use std::sync::atomic::AtomicUsize;
 
-use ensile_base::sync::{Arc, Ordering};
-use ensile_base::{Epoch, Tid};
+use ensile_base::sync::Arc;
 use loom::thread;
 
-use super::{PageMarks, PageState, PendingRemove, RemovePlace, WorkerList};
+use super::*;
 use crate::commit::serialization_point;
 use crate::record::Scratch;
 use crate::record::loom_tests::{Block, SHORT, epochs, lock, tid};
 use crate::record::tid_word::Word;
+
+// Counts over all runs of a model, which loom must not know.
 
 /// Versions below it are the picture's.
 const FREEZE: Epoch = Epoch::new(2);

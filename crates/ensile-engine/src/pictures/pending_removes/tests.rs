@@ -1,8 +1,6 @@
 //! Blocks and lists of one thread.
 
-use ensile_base::{Epoch, Tid};
-
-use super::{PageMarks, PageState, RemovePlace, WorkerList};
+use super::*;
 use crate::record::testing::CheckedBlocks;
 
 fn tid(epoch: u64) -> Tid {
@@ -55,7 +53,7 @@ fn nothing_is_left_in_a_page_that_is_closed_and_it_is_closed_once() {
 }
 
 #[test]
-fn a_commit_is_done_with_a_page_that_is_closed_and_has_its_mark() {
+fn a_commit_is_done_with_a_page_that_is_closed_and_marked_and_marks_it_all_the_same() {
     for mark in [PageMarks::BEFORE, PageMarks::AFTER] {
         let page = PageState::new(PageMarks::NONE);
         assert!(!page.is_closed_with(mark));
@@ -67,6 +65,12 @@ fn a_commit_is_done_with_a_page_that_is_closed_and_has_its_mark() {
         page.mark(mark);
         assert!(page.is_closed_with(mark) && !page.is_closed_with(PageMarks::BOTH));
     }
+    let page = PageState::new(PageMarks::BEFORE);
+    let ((), list) = page.close_behind(|| ());
+    assert!(list.is_some_and(|list| list.is_empty()), "a mark is no block");
+    assert!(page.is_closed() && page.has_any(PageMarks::BOTH) && !page.has_any(PageMarks::AFTER));
+    page.mark(PageMarks::AFTER);
+    assert!(page.is_closed() && page.has_any(PageMarks::AFTER) && page.close_behind(|| ()).1.is_none());
 }
 
 #[test]
@@ -114,14 +118,4 @@ fn marks_stay_whatever_is_pushed_and_closed_and_no_list_has_them() {
     for left in list {
         blocks.free_pending(left);
     }
-}
-
-#[test]
-fn a_page_that_is_closed_is_marked_all_the_same() {
-    let page = PageState::new(PageMarks::BEFORE);
-    let ((), list) = page.close_behind(|| ());
-    assert!(list.is_some_and(|list| list.is_empty()), "a mark is no block");
-    assert!(page.is_closed() && page.has_any(PageMarks::BOTH) && !page.has_any(PageMarks::AFTER));
-    page.mark(PageMarks::AFTER);
-    assert!(page.is_closed() && page.has_any(PageMarks::AFTER) && page.close_behind(|| ()).1.is_none());
 }

@@ -8,12 +8,10 @@
 use std::sync::Arc as StdArc;
 use std::sync::atomic::AtomicUsize;
 
-use ensile_base::Epoch;
-use ensile_base::sync::{Arc, Ordering, fence};
 use ensile_durability::PictureAttempt;
 use loom::thread;
 
-use super::TablePages;
+use super::*;
 use crate::commit::serialization_point;
 use crate::pictures::page_bounds::PageBounds;
 use crate::pictures::page_map::{PageMap, PictureOfMaps};

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use ensile_base::Epoch;
-use ensile_base::sync::Arc;
 use ensile_durability::PictureAttempt;
-use ensile_epoch::{EpochConfig, Epochs};
+use ensile_epoch::EpochConfig;
 
-use super::{TablePages, WaitingMaps};
+use super::*;
 use crate::pictures::page_bounds::PageBounds;
 use crate::pictures::page_map::PageMap;
 use crate::pictures::page_map::tests::{map, picture};

@@ -3,12 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use ensile_base::{Epoch, Tid};
-use ensile_epoch::{EpochConfig, Epochs, Expired, Pinned};
+use ensile_base::Tid;
+use ensile_epoch::EpochConfig;
 use ensile_index::NodeChanges;
 use ensile_memory::{Memory, MemoryConfig};
 
-use super::{Family, HandleSpace, Kept, Resting};
+use super::*;
 use crate::garbage::RetiredNodes;
 use crate::record::blocks::Blocks;
 use crate::record::tid_word::Word;

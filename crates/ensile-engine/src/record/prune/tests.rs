@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use ensile_base::Tid;
 use ensile_base::random::Random;
-use ensile_base::sync::Ordering;
-use ensile_base::{Epoch, Tid};
 use ensile_epoch::{Advance, EpochConfig, Epochs, PinHandle, Pinned};
 use ensile_memory::{FREED_WORD, Memory, MemoryConfig};
 
@@ -13,7 +12,7 @@ use super::super::blocks::Blocks;
 use super::super::pin_scope::Boundary;
 use super::super::tid_word::Word;
 use super::super::{Address, Record, Scratch};
-use super::UNLINKED;
+use super::*;
 
 /// Far enough apart for E5.
 const MILLI: u64 = 1_000_000;

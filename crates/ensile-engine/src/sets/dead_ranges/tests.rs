@@ -1,10 +1,6 @@
 //! Dead ranges: the rest of a scan, ranges that grow, and ranges that end.
 
-use std::ops::Bound;
-
-use ensile_index::{Direction, Range};
-
-use super::{DeadRanges, RANGES_MAX};
+use super::*;
 
 const TABLE: u32 = 3;
 
@@ -48,7 +44,13 @@ fn a_scan_that_begins_in_a_dead_range_begins_at_its_end() {
 }
 
 #[test]
-fn a_reverse_scan_ends_its_range_where_the_dead_range_begins() {
+fn a_range_without_rows_is_dead_as_a_whole_and_a_reverse_scan_ends_where_it_begins() {
+    let mut dead = DeadRanges::default();
+    dead.note(TABLE, range(Bound::Included(b"c"), Bound::Unbounded), Direction::Forward, None, 0);
+    assert_eq!(rest(&dead, range(Bound::Included(b"d"), Bound::Unbounded), Direction::Forward), None);
+    assert_eq!(rest(&dead, all(), Direction::Reverse), Some((Bound::Unbounded, Bound::Excluded(&b"c"[..]))));
+    dead.note(TABLE, range(Bound::Unbounded, Bound::Excluded(b"c")), Direction::Reverse, None, 0);
+    assert_eq!(rest(&dead, all(), Direction::Forward), None);
     let mut dead = DeadRanges::default();
     dead.note(TABLE, range(Bound::Unbounded, Bound::Included(b"x")), Direction::Reverse, Some(b"m"), 0);
     let ends = |upper| rest(&dead, range(Bound::Unbounded, upper), Direction::Reverse).expect("a rest").1;
@@ -58,16 +60,6 @@ fn a_reverse_scan_ends_its_range_where_the_dead_range_begins() {
         assert_eq!(ends(in_front), in_front);
     }
     assert_eq!(rest(&dead, range(Bound::Excluded(b"m"), Bound::Excluded(b"x")), Direction::Reverse), None);
-}
-
-#[test]
-fn a_range_without_rows_is_dead_as_a_whole() {
-    let mut dead = DeadRanges::default();
-    dead.note(TABLE, range(Bound::Included(b"c"), Bound::Unbounded), Direction::Forward, None, 0);
-    assert_eq!(rest(&dead, range(Bound::Included(b"d"), Bound::Unbounded), Direction::Forward), None);
-    assert_eq!(rest(&dead, all(), Direction::Reverse), Some((Bound::Unbounded, Bound::Excluded(&b"c"[..]))));
-    dead.note(TABLE, range(Bound::Unbounded, Bound::Excluded(b"c")), Direction::Reverse, None, 0);
-    assert_eq!(rest(&dead, all(), Direction::Forward), None);
 }
 
 #[test]

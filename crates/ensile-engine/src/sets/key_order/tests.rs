@@ -1,9 +1,6 @@
 //! The cost of a new own write does not grow with the writes that are already in order.
 
-use std::cell::Cell;
-use std::ops::Bound;
-
-use super::KeyOrder;
+use super::*;
 
 /// Most keys that an entry and a range look at, among `others` sorted keys, for new keys at one end of a queue.
 fn keys_looked_at(others: u32, is_front: bool) -> usize {

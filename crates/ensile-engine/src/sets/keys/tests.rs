@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ensile_base::random::Random;
 use ensile_index::testing::partly_equal_keys;
 
-use super::{KeyTable, LINEAR_MAX, hash_key};
+use super::*;
 
 /// A table with its arena.
 #[derive(Default)]

@@ -1,7 +1,6 @@
 //! What a multi-get leaves behind.
 
-use super::Descents;
-use crate::codec::KeyBuffer;
+use super::*;
 
 fn keys(count: usize) -> impl Iterator<Item = KeyBuffer> {
     (0..count).map(|at| {

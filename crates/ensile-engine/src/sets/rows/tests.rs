@@ -1,9 +1,7 @@
 //! Rows as they were copied.
 
-use std::ops::ControlFlow;
-
-use super::{BATCH_BYTES_MAX, BatchAsked, RowBatch, RowList};
-use crate::record::{CopyTarget, KeptRow, RowSpace};
+use super::*;
+use crate::record::CopyTarget;
 
 type Pushed<'a> = (&'a [u8], Option<&'a [u8]>, &'a [u8]);
 

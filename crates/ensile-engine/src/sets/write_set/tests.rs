@@ -1,15 +1,14 @@
 //! The write-set finds what was written, and keeps its order and its limits.
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, TRANSACTION_BYTES_MAX};
+use ensile_base::limits::KEY_BYTES_MAX;
 use ensile_base::random::Random;
 use ensile_index::testing::partly_equal_keys;
 
-use super::{ANNOUNCED_BYTES_MAX, Expect, KEEP_BYTES_MAX, KeyPlace, WriteKind, WriteSet, log_entry};
-use crate::error::{Error, Result};
+use super::*;
 
 fn put(set: &mut WriteSet, table: u32, key: &[u8], value: &[u8]) -> Result<()> {
     let met = set.find_key(table, key);

@@ -6,14 +6,14 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::limits::KEEP_BYTES_MAX;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{PageContents, Pages, PagesEnded, PictureAttempt, TakenPage, WantedPages};
+use ensile_durability::{PageContents, Pages, TakenPage, WantedPages};
 
+use super::*;
 use crate::pictures::page_bounds::PageBounds;
 use crate::pictures::page_map::{PageMap, PictureOfMaps};
-use crate::pictures::pending_removes::{PageMarks, PendingRemove, RemovePlace};
+use crate::pictures::pending_removes::{PageMarks, RemovePlace};
 use crate::pictures::picture_state::FREED_PER_STEP;
 use crate::record::CopyTarget;
-use crate::shared_state::SharedState;
 use crate::worker::{Worker, WorkerCounters};
 use crate::{Database, Result, Table, Tuning};
 

@@ -1,11 +1,8 @@
 //! What the heartbeat frees, a step at a time.
 
 use std::sync::Barrier;
-use std::time::Duration;
 
-use ensile_base::sync::Ordering;
-
-use super::{FREED_PER_VISIT, VISITS_PER_STEP};
+use super::*;
 use crate::database::Database;
 use crate::error::Result;
 use crate::typed_api::Readable;

@@ -1,8 +1,6 @@
 //! Who is ended, for figures that are made up.
 
-use ensile_base::Epoch;
-
-use super::{EndedBefore, GarbageBytes, GarbageLimit, TICKS_MAX};
+use super::*;
 
 fn of_pins(pins: u64) -> GarbageBytes {
     GarbageBytes { pins, snapshots: 0 }
@@ -27,12 +25,16 @@ fn epoch(number: u64) -> Epoch {
 }
 
 #[test]
-fn nobody_is_ended_up_to_the_limit() {
+fn nobody_is_ended_up_to_the_limit_and_the_youngest_readers_are_spared() {
     let mut limit = GarbageLimit::new(1000);
     for tick in 1..200 {
         assert_eq!(tick_of(&mut limit, tick, of_pins(tick * 500), of_pins(1000)), None, "{tick}");
     }
     assert!(tick_of(&mut limit, 200, of_pins(200 * 500), of_pins(1001)).is_some());
+    let mut limit = GarbageLimit::new(1000);
+    tick_of(&mut limit, 9, of_pins(0), of_pins(0));
+    let ended = tick_of(&mut limit, 10, of_pins(1 << 40), of_pins(1 << 40)).expect("too much waits");
+    assert_eq!(ended.pins, epoch(8));
 }
 
 #[test]
@@ -47,15 +49,7 @@ fn who_holds_back_more_than_half_of_the_limit_is_ended_at_once() {
 }
 
 #[test]
-fn the_youngest_readers_are_spared_whatever_the_rate() {
-    let mut limit = GarbageLimit::new(1000);
-    tick_of(&mut limit, 9, of_pins(0), of_pins(0));
-    let ended = tick_of(&mut limit, 10, of_pins(1 << 40), of_pins(1 << 40)).expect("too much waits");
-    assert_eq!(ended.pins, epoch(8));
-}
-
-#[test]
-fn what_was_made_before_all_that_is_remembered_is_the_oldest_readers() {
+fn what_was_made_before_all_that_is_remembered_is_the_oldest_readers_and_ticks_of_an_epoch_are_one() {
     let mut limit = GarbageLimit::new(1000);
     let ticks = 3 * TICKS_MAX as u64;
     for tick in 1..=ticks {
@@ -64,6 +58,15 @@ fn what_was_made_before_all_that_is_remembered_is_the_oldest_readers() {
     let ended = tick_of(&mut limit, ticks + 1, of_pins(5000), of_pins(5000)).expect("too much waits");
     let first = ticks + 2 - TICKS_MAX as u64;
     assert_eq!(ended.pins, epoch(first + 1), "younger readers hold back nothing");
+    let mut limit = GarbageLimit::new(1000);
+    for _ in 0..10 * TICKS_MAX {
+        tick_of(&mut limit, 5, of_pins(0), of_pins(0));
+    }
+    for tick in 6..10 {
+        tick_of(&mut limit, tick, of_pins(2000), of_pins(0));
+    }
+    let ended = tick_of(&mut limit, 10, of_pins(2000), of_pins(2000)).expect("too much waits");
+    assert_eq!(ended.pins, epoch(7), "what epoch 5 remembered comes before all of it");
 }
 
 #[test]
@@ -110,17 +113,4 @@ fn what_was_made_above_the_durable_epoch_is_known_from_the_ticks() {
     assert_eq!(limit.made_above(epoch(39), of_snapshots(950)), 650);
     assert_eq!(limit.made_above(epoch(40), of_snapshots(950)), 550);
     assert_eq!(limit.made_above(Epoch::MAX, of_snapshots(950)), 50, "since the last tick");
-}
-
-#[test]
-fn ticks_of_one_epoch_are_one() {
-    let mut limit = GarbageLimit::new(1000);
-    for _ in 0..10 * TICKS_MAX {
-        tick_of(&mut limit, 5, of_pins(0), of_pins(0));
-    }
-    for tick in 6..10 {
-        tick_of(&mut limit, tick, of_pins(2000), of_pins(0));
-    }
-    let ended = tick_of(&mut limit, 10, of_pins(2000), of_pins(2000)).expect("too much waits");
-    assert_eq!(ended.pins, epoch(7), "what epoch 5 remembered comes before all of it");
 }

@@ -1,13 +1,13 @@
 //! Deleted keys aside: what snapshots, inserts and receipts find of them (U3).
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::time::Duration;
 
+use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
-use ensile_base::{Epoch, Tid};
 
+use super::*;
 use crate::codec::bounds::encode_key;
 use crate::garbage::RetiredNodes;
 use crate::record::blocks::Blocks;

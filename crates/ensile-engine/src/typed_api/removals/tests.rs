@@ -1,9 +1,10 @@
 //! Rows removed in key order, and reads of the transaction that has removed them.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
+use super::*;
 use crate::receipt::RangeDeletion;
 use crate::{Database, Error, Readable, Result, Table};
 

@@ -1,8 +1,6 @@
 //! Threads on cores.
 
-use rustix::thread::sched_getaffinity;
-
-use super::{Cores, cores_of};
+use super::*;
 use crate::{Database, Result, Tuning};
 
 /// The cores that the calling thread may run on, after a transaction of its own.

@@ -4,19 +4,15 @@
 //! Neighbours: `points` and `failing` choose disks and verdicts.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Wake;
 use std::thread::{Scope, ScopedJoinHandle};
 
-use ensile_base::random::Random;
-use ensile_engine::receipt::Epoch;
-use ensile_engine::{Error, Readable, Result};
-use ensile_sim::SimDisk;
 use ensile_sim::ledger::{Ledger, Rows, Writes};
 
 use super::life::{CHECKPOINTERS, Life};
+use crate::prelude::*;
 
 /// Notes the disk's call before which an answer came.
 struct Bell {

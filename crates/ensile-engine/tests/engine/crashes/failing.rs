@@ -5,19 +5,15 @@
 //! at all of the first 2,000 calls; otherwise at some of them.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
-use ensile_base::random::Random;
 use ensile_disk::Operation;
-use ensile_durability::DurabilityError;
-use ensile_engine::Error;
 use ensile_sim::ledger::Ledger;
-use ensile_sim::{Call, Fault, SimDisk, environment};
+use ensile_sim::{Call, Fault, environment};
 
 use super::driver::Driver;
 use super::life::{Life, Setting};
 use super::points::{judge, some_survival};
-use crate::cause;
+use crate::prelude::*;
 
 /// A case takes milliseconds: one that takes so long hangs.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -3,16 +3,10 @@
 //! Neighbours: `driver` interleaves what happens in a life; the ledger of promises is `ensile_sim`'s.
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::time::Duration;
 
-use ensile_base::clock::Clock;
-use ensile_base::random::Random;
-use ensile_engine::checkpoint::{Schedule, Strategy};
-use ensile_engine::receipt::Epoch;
-use ensile_engine::{Database, Durability, Error, Index, Readable, Result, Table, Tuning};
-use ensile_sim::SimDisk;
 use ensile_sim::ledger::{Rows, Writes};
+
+use crate::prelude::*;
 
 /// Checkpointers, stepped by the test.
 pub(crate) const CHECKPOINTERS: usize = 2;

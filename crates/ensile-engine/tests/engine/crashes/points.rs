@@ -4,19 +4,15 @@
 //! `ENSILE_CRASH_POINTS=100000 cargo test --profile release-plain -p ensile-engine --test engine crashes::points` runs
 //! longer.
 
-use std::sync::Arc;
-
-use ensile_base::random::Random;
 use ensile_disk::Disk;
 use ensile_durability::{Entry, LoadedPages, Recoverable, Refused, examination};
-use ensile_engine::checkpoint::Strategy;
-use ensile_engine::receipt::Epoch;
 use ensile_sim::ledger::Ledger;
-use ensile_sim::{SimDisk, Survival, environment};
+use ensile_sim::{Survival, environment};
 
 use super::driver::Driver;
 use super::life::{Life, Setting};
 use crate::picture_pages::{LastPicture, LoadedFirstKeys, PagesSeen};
+use crate::prelude::*;
 
 /// Lives of one database whose every call is a crash point.
 const LIVES: usize = 3;

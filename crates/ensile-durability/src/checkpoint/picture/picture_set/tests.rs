@@ -1,7 +1,11 @@
 //! Pictures of a small state, one after the other, into page files: what stands there is read block by block.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+
+use ensile_base::checksum::crc32c;
+use ensile_base::{Epoch, Tid};
+use ensile_sim::SimDisk;
 
 use super::*;
 use crate::checkpoint::disk_space::DiskSpace;
@@ -16,15 +20,11 @@ use crate::files::block::scan::{At, Scanner};
 use crate::files::checkpoint::block::CheckpointBlock;
 use crate::files::checkpoint::page::PageContents;
 use crate::files::names::checkpoint_folder;
-use crate::files::picture::block_writer::BlockWriter;
 use crate::files::picture::directory::{decode_part, is_part};
 use crate::files::picture::extents::FreeUnits;
 use crate::files::picture::location::BlockName;
 use crate::files::picture::pending_removes::{DisplacedBlock, section_and_body};
-use crate::files::picture::root::{BesidePlace, Root, TailPlace};
-use ensile_base::checksum::crc32c;
-use ensile_base::{Epoch, Tid};
-use ensile_sim::SimDisk;
+use crate::files::picture::root::{BesidePlace, Root};
 
 const CHECKPOINTERS: usize = 2;
 const SECTION: u32 = 3;
@@ -157,7 +157,7 @@ impl Made {
 }
 
 fn keeper() -> PictureKeeper {
-    let identity = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
+    let identity = crate::samples::identity();
     let origin = PagesOrigin { identity, entries: EntryKind::Values, generation: 1 };
     PictureKeeper::new(origin, CHECKPOINTERS, &[], 0, None).expect("numbers are left")
 }
@@ -402,7 +402,7 @@ fn n17_pages_are_cut_and_joined_and_emptied() {
 }
 
 #[test]
-fn a_page_of_large_rows_is_cut_into_blocks() {
+fn a_page_of_large_rows_is_cut_into_blocks_with_a_tail_behind_the_last_one() {
     let (keeper, made, disk) = (keeper(), made(), disk());
     made.put(9, 5, vec![7; 5 << 20]);
     made.put(10, 5, vec![8; 1 << 20]);
@@ -414,6 +414,16 @@ fn a_page_of_large_rows_is_cut_into_blocks() {
     assert_eq!(read(&disk, &second), Ok(made.rows()));
     let (bytes, free) = keeper.figures();
     assert!(bytes - free < 2 << 20, "{bytes} bytes, {free} free");
+    let (keeper, made, disk) = (self::keeper(), self::made(), self::disk());
+    made.put(9, 5, vec![7; 5 << 20]);
+    made.put(10, 5, vec![8; 1 << 20]);
+    install(&keeper, &made, &disk, 1, 0..KEYS);
+    // Its last block has what is above 6 MiB, and leaves 3.7 KiB of its second unit.
+    leave(&made, [11, 12]);
+    let with = install(&keeper, &made, &disk, 2, [9]);
+    let root = root_of(&disk, &with);
+    assert_eq!((root.removes.len(), root.tails.len()), (0, 1), "{root:?}");
+    assert_eq!(read(&disk, &with), Ok(made.rows()));
 }
 
 #[test]
@@ -452,20 +462,6 @@ fn leave(made: &Made, keys: impl IntoIterator<Item = u8>) {
     let rows = made.rows();
     let mut left = made.left.lock().expect("no panic");
     left.extend(keys.into_iter().map(|key| (key, rows[&key].clone())));
-}
-
-#[test]
-fn a_tail_stands_behind_the_last_block_of_a_page_of_large_rows() {
-    let (keeper, made, disk) = (keeper(), made(), disk());
-    made.put(9, 5, vec![7; 5 << 20]);
-    made.put(10, 5, vec![8; 1 << 20]);
-    install(&keeper, &made, &disk, 1, 0..KEYS);
-    // Its last block has what is above 6 MiB, and leaves 3.7 KiB of its second unit.
-    leave(&made, [11, 12]);
-    let with = install(&keeper, &made, &disk, 2, [9]);
-    let root = root_of(&disk, &with);
-    assert_eq!((root.removes.len(), root.tails.len()), (0, 1), "{root:?}");
-    assert_eq!(read(&disk, &with), Ok(made.rows()));
 }
 
 /// The root of a picture.

@@ -60,7 +60,7 @@ fn many_parts() -> Draft {
 const LIMITS: [usize; 7] = [0, 40, 90, 150, 300, 450, usize::MAX];
 
 #[test]
-fn n11_one_tid_each_is_whole_with_any_limit() {
+fn n11_one_tid_each_is_whole_with_any_limit_and_a_key_of_another_section_is_another_row() {
     for draft in [whole(), many_parts()] {
         let spans = LIMITS.map(|limit| compared(&draft, limit).expect("one TID each"));
         assert!(spans.is_sorted_by(|more, fewer| more >= fewer), "{spans:?}");
@@ -68,6 +68,10 @@ fn n11_one_tid_each_is_whole_with_any_limit() {
     }
     let spans = LIMITS.map(|limit| compared(&many_parts(), limit).expect("one TID each"));
     assert!(spans.iter().any(|spans| (2..12).contains(spans)), "{spans:?}");
+    let mut draft = whole();
+    // Page 3 has "a" of epoch 3; section 5 has none.
+    draft.removes.push(beside(5, "a", 9));
+    assert_eq!(damage(&draft, usize::MAX), None);
 }
 
 #[test]
@@ -148,12 +152,4 @@ fn n11_a_key_twice_beside_the_pages_with_two_tids_is_damage_at_the_later_block()
             }
         }
     }
-}
-
-#[test]
-fn what_a_page_holds_of_another_section_is_another_row() {
-    let mut draft = whole();
-    // Page 3 has "a" of epoch 3; section 5 has none.
-    draft.removes.push(beside(5, "a", 9));
-    assert_eq!(damage(&draft, usize::MAX), None);
 }

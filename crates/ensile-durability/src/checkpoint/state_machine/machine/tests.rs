@@ -1,28 +1,21 @@
 //! A test for each arrow of the picture, and for what must not be one.
 
-use ensile_base::Epoch;
-use std::sync::Arc;
-
 use super::super::history::TRIED_EVERY;
 use super::super::{
     Action, CLOSED, CheckpointStateMachine, Circumstances, CutParts, NotInstalled, OpenFigures, Rules, Terms,
 };
-use super::RESERVE_PAUSE_NANOS;
-use crate::checkpoint::config::Strategy;
-use crate::checkpoint::disk_space::DiskSpace;
-use crate::checkpoint::pages::{PictureAttempt, PublishedPages};
+use super::*;
+use crate::checkpoint::pages::PublishedPages;
 use crate::checkpoint::picture::picture_set::ClosedPicture;
-use crate::checkpoint::request::{AttemptOutcome, Ticket};
+use crate::checkpoint::request::AttemptOutcome;
 use crate::checkpoint::walk::Slice;
-use crate::control::recovery_time::{LogWork, RecoveryCosts, RecoveryOutlook};
+use crate::control::recovery_time::{LogWork, RecoveryCosts};
 use crate::control::trigger::Trigger;
-use crate::files::block::Salt;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::checkpoint::writer::PartWritten;
-use crate::files::manifest::installed_checkpoint::{InstalledCheckpoint, ListedPageFile};
+use crate::files::manifest::installed_checkpoint::ListedPageFile;
 use crate::files::names::PageFileName;
 use crate::identity::Identity;
-use crate::{DurabilityError, Health};
 
 const CHECKPOINTERS: usize = 2;
 const SECOND: u64 = 1_000_000_000;
@@ -70,7 +63,7 @@ pub(in crate::checkpoint::state_machine) fn seen(epoch: u64) -> Circumstances {
 }
 
 pub(in crate::checkpoint::state_machine) fn salt() -> Salt {
-    Salt::parse("1a2b3c4d").expect("one")
+    crate::samples::salt("1a2b3c4d")
 }
 
 /// Bytes of log that a recovery would replay after `log_bytes` of log.
@@ -142,11 +135,6 @@ fn failure(ticket: &Ticket) -> String {
 }
 
 #[test]
-fn nothing_is_due_without_a_reason() {
-    assert!(matches!(machine().decide(0, &seen(7)), Action::Rest));
-}
-
-#[test]
 fn k1_the_walk_begins_only_when_every_epoch_below_low_is_installed() {
     let (mut machine, _) = begun(7);
     assert!(matches!(machine.decide(0, &seen(7)), Action::CloseEpoch));
@@ -155,19 +143,29 @@ fn k1_the_walk_begins_only_when_every_epoch_below_low_is_installed() {
 }
 
 #[test]
-fn each_checkpointer_writes_its_part_once() {
+fn each_part_is_written_once_and_one_that_fails_ends_the_attempt_once_nobody_writes() {
     let (mut machine, _) = at_parts();
     assert!(matches!(machine.decide(0, &seen(8)), Action::Wait));
+    let (mut machine, ticket) = at_parts();
+    machine.part_failed("the device is gone");
+    assert!(!machine.is_walking());
+    assert!(matches!(machine.decide(0, &seen(8)), Action::Wait), "the other one still writes");
+    machine.part_left();
+    assert!(matches!(machine.decide(0, &seen(8)), Action::CleanUp { kept: 0 }));
+    let answers = machine.cleaned_up(2 * SECOND);
+    assert_eq!(answers.failed, 1);
+    answers.send();
+    assert_eq!(failure(&ticket), "the device is gone");
+    let (mut machine, _) = walking();
+    assert!(matches!(machine.decide(0, &seen(8)), Action::WritePart(_)));
+    machine.part_failed("no space");
+    assert!(matches!(machine.decide(1, &seen(8)), Action::CleanUp { .. }));
 }
 
 #[test]
-fn k1_high_is_the_epoch_of_the_last_part_to_end() {
+fn k1_high_is_the_epoch_of_the_last_part_to_end_and_without_its_marks_nothing_is_installed() {
     let (machine, _) = walked();
     assert_eq!(machine.awaited_marks(), Some(Epoch::new(9)));
-}
-
-#[test]
-fn k1_without_marks_of_high_nothing_is_installed() {
     let (mut machine, _) = walked();
     assert!(
         matches!(machine.decide(0, &seen(9)), Action::CloseEpoch),
@@ -182,7 +180,7 @@ fn k1_without_marks_of_high_nothing_is_installed() {
 }
 
 #[test]
-fn what_an_installed_checkpoint_covers_is_removed_before_the_answer() {
+fn what_an_installed_checkpoint_covers_is_removed_before_the_answer_and_behind_a_lease_later() {
     let (mut machine, ticket, installed) = to_install();
     let (is_installed, answers) = machine.record_install(Ok(installed.clone()), 3 * SECOND);
     assert!(is_installed);
@@ -193,10 +191,6 @@ fn what_an_installed_checkpoint_covers_is_removed_before_the_answer() {
     let report = ticket.outcome().expect("answered").expect("installed");
     assert_eq!((report.number, report.elapsed.as_secs()), (1, 2));
     assert!(matches!(machine.decide(0, &seen(10)), Action::Rest));
-}
-
-#[test]
-fn what_a_lease_keeps_is_removed_later() {
     let (mut machine, _, installed) = to_install();
     machine.record_install(Ok(installed.clone()), SECOND).1.send();
     assert!(matches!(machine.decide(0, &seen(10)), Action::Clear(_)));
@@ -209,29 +203,7 @@ fn what_a_lease_keeps_is_removed_later() {
 }
 
 #[test]
-fn a_part_that_fails_ends_the_attempt_once_nobody_writes() {
-    let (mut machine, ticket) = at_parts();
-    machine.part_failed("the device is gone");
-    assert!(!machine.is_walking());
-    assert!(matches!(machine.decide(0, &seen(8)), Action::Wait), "the other one still writes");
-    machine.part_left();
-    assert!(matches!(machine.decide(0, &seen(8)), Action::CleanUp { kept: 0 }));
-    let answers = machine.cleaned_up(2 * SECOND);
-    assert_eq!(answers.failed, 1);
-    answers.send();
-    assert_eq!(failure(&ticket), "the device is gone");
-}
-
-#[test]
-fn a_part_that_was_not_begun_is_not_waited_for() {
-    let (mut machine, _) = walking();
-    assert!(matches!(machine.decide(0, &seen(8)), Action::WritePart(_)));
-    machine.part_failed("no space");
-    assert!(matches!(machine.decide(1, &seen(8)), Action::CleanUp { .. }));
-}
-
-#[test]
-fn a_manifest_that_stands_as_it_was_fails_the_attempt_only() {
+fn a_manifest_that_stands_fails_the_attempt_and_one_of_which_nothing_is_known_ends_all() {
     let (mut machine, ticket, _) = to_install();
     let (is_installed, answers) =
         machine.record_install(Err(NotInstalled::OldStands("no space".to_owned())), SECOND);
@@ -241,10 +213,6 @@ fn a_manifest_that_stands_as_it_was_fails_the_attempt_only() {
     machine.cleaned_up(SECOND).send();
     assert_eq!(failure(&ticket), "no space");
     assert!(!machine.has_ended());
-}
-
-#[test]
-fn a_manifest_of_which_nothing_is_known_ends_all_checkpoints_and_removes_nothing() {
     let (mut machine, ticket, _) = to_install();
     machine.record_install(Err(NotInstalled::Unknown("rename failed".to_owned())), SECOND).1.send();
     assert!(matches!(ticket.outcome(), Some(Err(DurabilityError::Stopped(_)))));
@@ -252,7 +220,7 @@ fn a_manifest_of_which_nothing_is_known_ends_all_checkpoints_and_removes_nothing
 }
 
 #[test]
-fn a_full_disk_gets_the_reserve_and_then_the_attempts_own_files() {
+fn a_full_disk_gets_the_reserve_if_there_is_one_and_then_the_attempts_own_files() {
     let (mut machine, ticket) = walked();
     let full = |full_tries| Circumstances { health: Health::Full("full".to_owned()), full_tries, ..seen(10) };
     assert!(matches!(machine.decide(0, &full(4)), Action::GiveUpReserve));
@@ -263,10 +231,6 @@ fn a_full_disk_gets_the_reserve_and_then_the_attempts_own_files() {
     assert!(matches!(machine.decide(0, &full(6)), Action::CleanUp { .. }));
     machine.cleaned_up(SECOND).send();
     assert!(failure(&ticket).contains("cannot become durable: full"));
-}
-
-#[test]
-fn without_a_reserve_the_attempts_files_go_at_once() {
     let (mut machine, _) = walked();
     let full = Circumstances { health: Health::Full("full".to_owned()), ..seen(10) };
     assert!(matches!(machine.decide(0, &full), Action::GiveUpReserve));
@@ -302,8 +266,9 @@ fn what_does_not_fit_is_put_off_and_tried_now_and_then() {
 }
 
 #[test]
-fn a_missing_reserve_is_made_again_after_a_pause() {
+fn nothing_is_due_without_a_reason_and_a_missing_reserve_is_made_again_after_a_pause() {
     let mut machine = machine();
+    assert!(matches!(machine.decide(0, &seen(7)), Action::Rest), "nothing is due");
     let at = |now_nanos| Circumstances { now_nanos, has_reserve: false, ..seen(7) };
     assert!(matches!(machine.decide(0, &at(RESERVE_PAUSE_NANOS - 1)), Action::Rest));
     assert!(matches!(machine.decide(0, &at(RESERVE_PAUSE_NANOS)), Action::MakeReserve));
@@ -346,13 +311,9 @@ fn outcome_at_end(health: Health) -> Option<AttemptOutcome> {
 }
 
 #[test]
-fn a_poisoned_log_ends_the_checkpoints() {
+fn l9_a_poisoned_log_or_a_removed_folder_ends_the_checkpoints_with_its_own_error() {
     let outcome = outcome_at_end(Health::Poisoned("gone".to_owned()));
     assert!(matches!(outcome, Some(Err(DurabilityError::Stopped(_)))));
-}
-
-#[test]
-fn l9_a_removed_folder_ends_the_checkpoints_with_its_own_error() {
     let outcome = outcome_at_end(Health::Removed("log0 is gone".to_owned()));
     assert!(matches!(outcome, Some(Err(DurabilityError::Removed(_)))));
 }
@@ -419,16 +380,13 @@ fn at_pages() -> (CheckpointStateMachine, Arc<Ticket>) {
 }
 
 #[test]
-fn n1_a_freeze_is_announced_once_every_commit_sees_the_pages() {
+fn n1_n2_a_freeze_is_announced_once_every_commit_sees_the_pages_and_pages_are_taken_once_all_below_it_have_ended()
+ {
     let (mut machine, _) = published();
     for epoch in [7, 8] {
         assert!(matches!(machine.decide(0, &seen(epoch)), Action::CloseEpoch));
     }
     assert!(matches!(machine.decide(0, &seen(9)), Action::Announce));
-}
-
-#[test]
-fn n2_no_page_is_taken_before_every_commit_below_the_freeze_has_ended() {
     let (mut machine, _) = announced();
     for epoch in [9, 10] {
         assert!(matches!(machine.decide(0, &seen(epoch)), Action::CloseEpoch));
@@ -479,7 +437,7 @@ fn closed() -> ClosedPicture {
 }
 
 #[test]
-fn n12_a_picture_whose_root_cannot_be_written_fails() {
+fn n12_a_picture_whose_root_cannot_be_written_fails_and_a_root_behind_the_end_changes_nothing() {
     let (mut machine, ticket) = at_pages();
     (0..2).for_each(|part| machine.part_ended(part, written(1), Epoch::new(20)));
     assert!(matches!(machine.decide(0, &seen(21)), Action::ClosePicture));
@@ -488,10 +446,6 @@ fn n12_a_picture_whose_root_cannot_be_written_fails() {
     assert!(matches!(machine.decide(0, &seen(21)), Action::CleanUp { .. }));
     machine.cleaned_up(SECOND).send();
     assert_eq!(failure(&ticket), "no space");
-}
-
-#[test]
-fn a_root_that_is_written_behind_the_end_changes_nothing() {
     let (mut machine, _) = at_pages();
     (0..2).for_each(|part| machine.part_ended(part, written(1), Epoch::new(20)));
     assert!(matches!(machine.decide(0, &seen(21)), Action::ClosePicture));
@@ -519,10 +473,6 @@ fn n13_pages_are_ended_once_whatever_ends_an_attempt() {
     let (mut machine, _) = published();
     assert!(matches!(machine.decide(0, &ended), Action::GoOn));
     assert!(ends_once(&mut machine));
-}
-
-#[test]
-fn n13_pages_that_are_published_behind_the_end_are_ended() {
     let (mut machine, _) = picture();
     machine.end(CLOSED, DurabilityError::Closed).send();
     assert_eq!(machine.take_pages_to_end(), None, "nobody ends what is not published yet");
@@ -531,21 +481,7 @@ fn n13_pages_that_are_published_behind_the_end_are_ended() {
 }
 
 #[test]
-fn n13_the_next_attempt_has_pages_of_its_own() {
-    let (mut machine, _) = at_pages();
-    machine.part_failed("no space");
-    assert!(ends_once(&mut machine));
-    machine.part_left();
-    assert!(matches!(machine.decide(0, &seen(11)), Action::CleanUp { .. }));
-    machine.cleaned_up(SECOND).send();
-    machine.demand().1.send();
-    assert!(matches!(machine.decide(0, &seen(12)), Action::LookForRoom { .. }));
-    assert!(machine.begin(DiskSpace::default(), salt(), &seen(12)));
-    assert!(matches!(machine.decide(0, &seen(12)), Action::Publish));
-}
-
-#[test]
-fn n13_pages_that_have_ended_before_they_are_dealt_out_fail_the_attempt() {
+fn n13_pages_that_have_ended_before_they_are_dealt_out_or_are_none_fail_the_attempt() {
     for is_announced in [false, true] {
         let (mut machine, ticket) = if is_announced { announced() } else { published() };
         let action = machine.decide(0, &seen(11));
@@ -556,10 +492,16 @@ fn n13_pages_that_have_ended_before_they_are_dealt_out_fail_the_attempt() {
         machine.cleaned_up(SECOND).send();
         assert_eq!(failure(&ticket), "they have ended");
     }
+    let (mut machine, ticket) = picture();
+    machine.cannot_publish("no pages");
+    assert_eq!(machine.take_pages_to_end(), None);
+    assert!(matches!(machine.decide(0, &seen(7)), Action::CleanUp { .. }));
+    machine.cleaned_up(SECOND).send();
+    assert_eq!(failure(&ticket), "no pages");
 }
 
 #[test]
-fn n13_a_picture_is_named_until_its_attempt_is_over() {
+fn n13_a_picture_is_named_until_its_attempt_is_over_and_the_next_one_has_pages_of_its_own() {
     let (mut machine, _) = at_pages();
     assert!(machine.take_pages_to_end().is_none() && machine.published_attempt() == Some(ATTEMPT));
     (0..2).for_each(|part| machine.part_ended(part, written(1), Epoch::new(20)));
@@ -567,14 +509,14 @@ fn n13_a_picture_is_named_until_its_attempt_is_over() {
     assert_eq!(machine.published_attempt(), Some(ATTEMPT), "what is installed is told to its pages");
     machine.end(CLOSED, DurabilityError::Closed).send();
     assert_eq!(machine.published_attempt(), None);
-}
-
-#[test]
-fn a_state_without_pages_fails_the_attempt() {
-    let (mut machine, ticket) = picture();
-    machine.cannot_publish("no pages");
-    assert_eq!(machine.take_pages_to_end(), None);
-    assert!(matches!(machine.decide(0, &seen(7)), Action::CleanUp { .. }));
+    let (mut machine, _) = at_pages();
+    machine.part_failed("no space");
+    assert!(ends_once(&mut machine));
+    machine.part_left();
+    assert!(matches!(machine.decide(0, &seen(11)), Action::CleanUp { .. }));
     machine.cleaned_up(SECOND).send();
-    assert_eq!(failure(&ticket), "no pages");
+    machine.demand().1.send();
+    assert!(matches!(machine.decide(0, &seen(12)), Action::LookForRoom { .. }));
+    assert!(machine.begin(DiskSpace::default(), salt(), &seen(12)));
+    assert!(matches!(machine.decide(0, &seen(12)), Action::Publish));
 }

@@ -6,18 +6,14 @@ use ensile_base::Epoch;
 
 use super::super::machine::tests::{machine_of, replayed_bytes, rules, salt, seen};
 use super::super::{Action, CheckpointStateMachine, Circumstances, CutParts};
-use super::{Taken, TurnBytes, after_turn, is_cut_anew};
+use super::*;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::request::CheckpointReport;
 use crate::checkpoint::walk::Slice;
 use crate::control::trigger::Trigger;
 use crate::files::checkpoint::writer::PartWritten;
-use crate::files::manifest::installed_checkpoint::{
-    CyclingCheckpoint, FuzzyCheckpoint, InstalledCheckpoint, InstalledRange, PartFiles, RangesCut,
-};
-use crate::identity::Identity;
-use crate::range::RangeStart;
+use crate::files::manifest::installed_checkpoint::PartFiles;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -31,7 +27,7 @@ fn starts(count: usize) -> Vec<RangeStart> {
 
 fn walked(number: u64, bytes: u64) -> FuzzyCheckpoint {
     let (checkpointers, files, generation, entries, seal) = (2, 1, 3, 5, 0);
-    let (salt, database) = (salt(), Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one"));
+    let (salt, database) = (salt(), crate::samples::identity());
     let files = PartFiles { number, generation, checkpointers, files, entries, bytes, salt, seal, database };
     FuzzyCheckpoint { low: Epoch::new(number * 10), high: Epoch::new(number * 10 + 2), files }
 }

@@ -1,7 +1,8 @@
 //! Blocks while they are filled: how many are large, what a tail takes out of one, when one is full.
 
-use super::{BLOCK_BYTES_MAX, CheckpointBlock, LargePermit};
-use ensile_base::{Epoch, Tid};
+use ensile_base::Epoch;
+
+use super::*;
 
 const TID: Tid = Tid::first_of(Epoch::new(1));
 

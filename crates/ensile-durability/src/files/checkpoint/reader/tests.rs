@@ -1,19 +1,19 @@
 //! The grammar of checkpoint files: the bytes of the document, round trips, and every cut and flipped byte of a file.
 
-use super::PartReader;
-use crate::DurabilityError;
-use crate::files::block::origin::{OPENING_BYTES, Origin, PartPlace};
-use crate::files::block::{BlockKind, HEADER_BYTES, Header, Salt};
+use ensile_base::Tid;
+use ensile_base::checksum::crc32c;
+use ensile_sim::SimDisk;
+
+use super::*;
+use crate::files::block::HEADER_BYTES;
+use crate::files::block::origin::Origin;
 use crate::files::checkpoint::block::CheckpointBlock;
 use crate::files::checkpoint::end_block::Totals;
-use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, PartFiles};
-use crate::files::names::{PartName, checkpoint_folder};
-use crate::identity::Identity;
-use crate::recoverable::EntryKind;
-use ensile_base::checksum::crc32c;
-use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
-use ensile_sim::SimDisk;
+use crate::files::manifest::installed_checkpoint::PartFiles;
+use crate::files::names::checkpoint_folder;
+use crate::samples::{
+    self, assert_documented, hex_examples, origin, other_identity, part_salt, reseal, salt,
+};
 
 const PART: PartName = PartName { checkpoint: 4, checkpointer: 1, file: 2 };
 const GENERATION: u64 = 3;
@@ -23,28 +23,9 @@ fn tid(epoch: u64) -> Tid {
     Tid::first_of(Epoch::new(epoch)).successor().expect("the first")
 }
 
-fn salt() -> Salt {
-    Salt::parse("5e6f7a8b").expect("a salt")
-}
-
-fn origin() -> Origin {
-    let identity = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
-    Origin { identity, salt: salt(), entries: EntryKind::Values }
-}
-
 /// What the manifest says of the checkpoint's files.
 fn part_files() -> PartFiles {
-    PartFiles {
-        number: PART.checkpoint,
-        generation: GENERATION,
-        checkpointers: 2,
-        files: 3,
-        entries: 1,
-        bytes: 0,
-        salt: salt(),
-        seal: 0,
-        database: origin().identity,
-    }
+    samples::part_files(PART.checkpoint, GENERATION)
 }
 
 /// A checkpoint with these epochs and files.
@@ -77,7 +58,7 @@ fn end_block(totals: Totals, sequence: u64, previous_crc: u32) -> Vec<u8> {
     let (payload_bytes, payload_crc) = (payload.len() as u32, crc32c(&payload));
     let header = Header::new(BlockKind::End, PART.checkpointer, GENERATION);
     let mut block = vec![0; HEADER_BYTES];
-    Header { sequence, payload_bytes, previous_crc, payload_crc, ..header }.encode(&mut block, salt());
+    Header { sequence, payload_bytes, previous_crc, payload_crc, ..header }.encode(&mut block, part_salt());
     block.extend_from_slice(&payload);
     block
 }
@@ -92,7 +73,7 @@ fn documented() -> Vec<u8> {
 
 /// A file of one block.
 fn file_of(header: &Header, block: &mut CheckpointBlock) -> Vec<u8> {
-    let crc = header.encode(block.block(), salt());
+    let crc = header.encode(block.block(), part_salt());
     let mut file = opening(PART, origin()).0;
     file.extend_from_slice(block.block());
     file.extend(end_block(Totals { entries: u64::from(header.entries), blocks: 1 }, 2, crc));
@@ -122,17 +103,10 @@ fn read_of(bytes: &[u8], of: &FuzzyCheckpoint) -> Result<Vec<(u32, Tid, Vec<u8>)
 
 #[test]
 fn the_documented_bytes_are_the_ones_that_are_written() {
-    let text = include_str!("../../../../../../docs/internals/formats/checkpoint.md");
-    let examples = text.split("```hex\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let examples: Vec<&str> = examples.collect();
-    assert_eq!(examples.len(), 1, "one example in hex");
-    let digits = examples[0].lines().flat_map(|line| line.split('|').next().unwrap_or("").split_whitespace());
-    let bytes: Vec<u8> = digits.map(|pair| u8::from_str_radix(pair, 16).expect("hex digits")).collect();
-    let written = documented();
-    let hex: Vec<String> = written.iter().map(|byte| format!("{byte:02x}")).collect();
-    let rows: Vec<String> = hex.chunks(8).map(|row| row.join(" ")).collect();
-    assert_eq!(bytes, written, "the example should be:\n{}", rows.join("\n"));
-    assert_eq!(read(&bytes), Ok(vec![(3, tid(5), b"hello".to_vec())]));
+    let examples = hex_examples(include_str!("../../../../../../docs/internals/formats/checkpoint.md"));
+    let [bytes] = &examples[..] else { panic!("one example in hex") };
+    assert_documented(bytes, &documented());
+    assert_eq!(read(bytes), Ok(vec![(3, tid(5), b"hello".to_vec())]));
 }
 
 #[test]
@@ -155,7 +129,7 @@ fn every_cut_and_every_flipped_bit_is_seen() {
 
 /// The number of entries comes from the file: no reader takes memory for more than the payload has room for.
 #[test]
-fn more_entries_than_a_block_has_room_for_are_damage() {
+fn k1_more_or_fewer_entries_than_the_header_says_and_one_of_the_own_epoch_are_refused() {
     let mut block = CheckpointBlock::new();
     block.push(tid(5), |into| into.extend_from_slice(b"hello"));
     let header = rows_header(&mut block, 3, 1, opening(PART, origin()).1);
@@ -163,6 +137,16 @@ fn more_entries_than_a_block_has_room_for_are_damage() {
     let error = read(&file_of(&header, &mut block)).expect_err("no room");
     assert!(error.contains("checkpoint1/ckpt-4-2") && error.contains("byte 128"), "{error}");
     assert!(error.contains("no room for its entries"), "{error}");
+    let mut block = CheckpointBlock::new();
+    block.push(tid(5), |into| into.extend_from_slice(b"a body as long as two frames of entries"));
+    let header = rows_header(&mut block, 3, 1, opening(PART, origin()).1);
+    let error = read(&file_of(&Header { entries: 2, ..header }, &mut block)).expect_err("one is missing");
+    assert!(error.contains("fewer or more entries"), "{error}");
+    let mut block = CheckpointBlock::new();
+    block.push(tid(LOW.number()), |body| body.push(1));
+    let header = rows_header(&mut block, 1, 1, opening(PART, origin()).1);
+    let error = read(&file_of(&header, &mut block)).expect_err("refused");
+    assert!(error.contains("not below the checkpoint's"), "{error}");
 }
 
 #[test]
@@ -173,7 +157,7 @@ fn a_block_that_is_left_out_or_comes_twice_is_seen() {
         let mut block = CheckpointBlock::new();
         block.push(tid(2 + sequence), |body| body.push(sequence as u8));
         let header = rows_header(&mut block, 1, sequence + 1, crc);
-        crc = header.encode(block.block(), salt());
+        crc = header.encode(block.block(), part_salt());
         blocks.push(block.block().to_vec());
     }
     let end = end_block(Totals { entries: 3, blocks: 3 }, 4, crc);
@@ -190,24 +174,6 @@ fn a_block_that_is_left_out_or_comes_twice_is_seen() {
 }
 
 #[test]
-fn fewer_entries_than_the_header_says_are_damage() {
-    let mut block = CheckpointBlock::new();
-    block.push(tid(5), |into| into.extend_from_slice(b"a body as long as two frames of entries"));
-    let header = rows_header(&mut block, 3, 1, opening(PART, origin()).1);
-    let error = read(&file_of(&Header { entries: 2, ..header }, &mut block)).expect_err("one is missing");
-    assert!(error.contains("fewer or more entries"), "{error}");
-}
-
-#[test]
-fn k1_an_entry_of_the_checkpoints_own_epoch_is_refused() {
-    let mut block = CheckpointBlock::new();
-    block.push(tid(LOW.number()), |body| body.push(1));
-    let header = rows_header(&mut block, 1, 1, opening(PART, origin()).1);
-    let error = read(&file_of(&header, &mut block)).expect_err("refused");
-    assert!(error.contains("not below the checkpoint's"), "{error}");
-}
-
-#[test]
 fn k1_operations_may_have_the_epochs_of_the_walk_and_values_may_not() {
     let of = fuzzy(LOW, LOW.plus(3), part_files());
     let found = |entries: EntryKind, epoch: u64| {
@@ -216,7 +182,7 @@ fn k1_operations_may_have_the_epochs_of_the_walk_and_values_may_not() {
         let origin = Origin { entries, ..origin() };
         let (mut file, crc) = opening(PART, origin);
         let header = rows_header(&mut block, 1, 1, crc);
-        let crc = header.encode(block.block(), salt());
+        let crc = header.encode(block.block(), part_salt());
         file.extend_from_slice(block.block());
         file.extend(end_block(Totals { entries: 1, blocks: 1 }, 2, crc));
         read_of(&file, &of).map(|entries| entries.len())
@@ -236,7 +202,7 @@ fn k1_operations_may_have_the_epochs_of_the_walk_and_values_may_not() {
 #[test]
 fn i1_a_file_of_another_database_is_told_apart_from_damage() {
     let file = documented();
-    let other = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let other = other_identity();
     let of = fuzzy(LOW, LOW, PartFiles { database: other, ..part_files() });
     match read_of(&file, &of) {
         Err(DurabilityError::NotOurs { found, own, .. }) => {
@@ -252,7 +218,7 @@ fn a_file_of_another_checkpoint_or_place_is_damage() {
     let others = [
         fuzzy(LOW, LOW, PartFiles { generation: 4, ..part_files() }),
         fuzzy(LOW.next(), LOW.next(), part_files()),
-        fuzzy(LOW, LOW, PartFiles { salt: Salt::parse("5e6f7a8c").expect("a salt"), ..part_files() }),
+        fuzzy(LOW, LOW, PartFiles { salt: salt("5e6f7a8c"), ..part_files() }),
     ];
     for of in others {
         assert!(matches!(read_of(&file, &of), Err(DurabilityError::Damaged { offset: 0, .. })), "{of:?}");
@@ -277,7 +243,7 @@ fn a_block_copied_from_another_checkpoint_has_a_wrong_checksum() {
     let mut block = CheckpointBlock::new();
     block.push(tid(5), |into| into.extend_from_slice(b"hello"));
     let header = rows_header(&mut block, 3, 1, opening(PART, origin()).1);
-    header.encode(block.block(), Salt::parse("11111111").expect("a salt"));
+    header.encode(block.block(), salt("11111111"));
     let mut file = opening(PART, origin()).0;
     file.extend_from_slice(block.block());
     let error = read(&file).expect_err("refused");
@@ -288,12 +254,11 @@ fn a_block_copied_from_another_checkpoint_has_a_wrong_checksum() {
 fn l7_what_a_newer_version_wrote_is_told_apart_from_damage_in_every_block() {
     let file = documented();
     let end = file.len() - HEADER_BYTES - 16;
-    for (at, salt_of) in [(0, Salt::OPENING), (OPENING_BYTES, salt()), (end, salt())] {
+    for (at, salt_of) in [(0, Salt::OPENING), (OPENING_BYTES, part_salt()), (end, part_salt())] {
         for (byte, value) in [(4, 5), (6, 0xff), (7, 1), (7, 2)] {
             let mut newer = file.clone();
             newer[at + byte] = value;
-            let crc = salt_of.checksum(&newer[at..at + 76]);
-            newer[at + 76..at + 80].copy_from_slice(&crc.to_le_bytes());
+            reseal(&mut newer[at..], salt_of);
             let found = read_of(&newer, &installed());
             let is_newer =
                 matches!(found, Err(DurabilityError::Unknown { offset, .. }) if offset == at as u64);

@@ -2,9 +2,7 @@
 //!
 //! Neighbours: the tests of [`super`]; lives with names are in `tests/durability/named`.
 
-use ensile_base::limits::NAME_BYTES_MAX;
-
-use super::{ApplicationName, application_name};
+use super::*;
 
 fn name(text: &str) -> ApplicationName {
     application_name(text).expect("a name")

@@ -4,34 +4,20 @@
 
 use ensile_base::Epoch;
 
-use super::ArchiveSeal;
-use crate::files::archive_list::ArchiveList;
-use crate::files::block::{FORMAT, Salt};
+use super::*;
 use crate::files::manifest::generation::Generation;
-use crate::identity::Identity;
-use crate::recoverable::EntryKind;
+use crate::samples;
 
 fn generation(number: u64, salt: &str, is_ended: bool) -> Generation {
-    let database = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
-    Generation {
-        number,
-        first: Epoch::new(10 * number),
-        format: FORMAT,
-        entries: EntryKind::Values,
-        logs: 2,
-        salt: Salt::parse(salt).expect("a salt"),
-        database,
-        durable: is_ended.then(|| Epoch::new(10 * number + 5)),
-        spans: Vec::new(),
-    }
+    let durable = is_ended.then_some(10 * number + 5);
+    Generation { salt: samples::salt(salt), ..samples::generation(number, 10 * number, durable) }
 }
 
 /// With as many generations that have ended, and perhaps an open one behind them.
 fn list(ended: u64, has_open: bool) -> ArchiveList {
     let open = has_open.then(|| generation(ended + 1, "1a2b3c4d", false));
     let generations = (1..=ended).map(|number| generation(number, "1a2b3c4d", true)).chain(open).collect();
-    let database = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
-    ArchiveList { database, from: Epoch::ZERO, generations }
+    ArchiveList { database: samples::identity(), from: Epoch::ZERO, generations }
 }
 
 #[test]

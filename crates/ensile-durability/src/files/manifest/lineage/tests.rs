@@ -1,25 +1,11 @@
 //! The line, what is remembered, and which lineage is behind another one.
 
-use ensile_base::Epoch;
-
-use super::{LINEAGE_MAX, Lineage, NotBehind};
-use crate::files::block::{FORMAT, Salt};
+use super::*;
 use crate::files::manifest::generation::Generation;
-use crate::identity::Identity;
-use crate::recoverable::EntryKind;
+use crate::samples;
 
 fn generation(number: u64, salt: &str) -> Generation {
-    Generation {
-        number,
-        first: Epoch::new(number),
-        format: FORMAT,
-        entries: EntryKind::Values,
-        logs: 1,
-        salt: Salt::parse(salt).expect("a salt"),
-        database: Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one"),
-        durable: None,
-        spans: Vec::new(),
-    }
+    Generation { salt: samples::salt(salt), ..samples::generation(number, number, None) }
 }
 
 fn ended(number: u64, salt: &str, durable: u64) -> Generation {
@@ -80,7 +66,7 @@ fn n23_the_newest_generations_are_remembered() {
 }
 
 #[test]
-fn n23_a_history_that_has_gone_on_otherwise_is_told_apart() {
+fn n23_a_history_that_has_gone_on_otherwise_or_ended_before_the_state_is_told_apart() {
     let before = of(&[(1, "00000001"), (2, "00000002")]);
     let another = Err(NotBehind::Another { generation: 2 });
     for (now, answer) in [
@@ -97,10 +83,6 @@ fn n23_a_history_that_has_gone_on_otherwise_is_told_apart() {
         assert_eq!(now.check_continues(&before), answer, "{now}");
         assert_eq!(now.check_continues(&Lineage::default()), Ok(()), "a version before this one wrote it");
     }
-}
-
-#[test]
-fn n23_a_generation_that_ended_before_the_state_is_told_apart() {
     let mut before = of(&[(1, "00000001")]);
     before.add([ended(2, "00000002", 60)].iter());
     let ended_before = Err(NotBehind::Ended { generation: 2, durable: Epoch::new(59) });
@@ -113,10 +95,6 @@ fn n23_a_generation_that_ended_before_the_state_is_told_apart() {
     let mut another = of(&[(1, "00000001")]);
     another.add([ended(2, "0000000a", 70)].iter());
     assert_eq!(another.check_continues(&before), Err(NotBehind::Another { generation: 2 }));
-}
-
-#[test]
-fn n23_what_is_older_than_all_that_is_remembered_passes() {
     let before = of(&[(1, "00000001"), (2, "00000002")]);
     assert_eq!(of(&[(3, "00000003"), (9, "00000009")]).check_continues(&before), Ok(()));
     let mut opened_often = before.clone();
@@ -152,7 +130,7 @@ fn backed_up() -> Lineage {
 }
 
 #[test]
-fn a4_an_archive_of_the_same_history_is_known_whichever_of_the_two_goes_further() {
+fn a4_an_archive_of_the_same_history_is_known_and_one_of_another_history_is_told() {
     let listed = [
         // Older than all that is remembered.
         ended(1, "77777777", 9),
@@ -174,10 +152,6 @@ fn a4_an_archive_of_the_same_history_is_known_whichever_of_the_two_goes_further(
         Ok(()),
         "it remembers nothing"
     );
-}
-
-#[test]
-fn a4_what_tells_an_archive_of_another_history() {
     let later = |first| Generation { first: Epoch::new(first), ..generation(6, "00000006") };
     for (at, other) in [
         (3, ended(3, "77777777", 50)),

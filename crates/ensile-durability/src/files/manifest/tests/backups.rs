@@ -1,10 +1,9 @@
 //! What a backup's manifest says: of which database it is one, its older pictures, and that it was opened.
 
 use super::{
-    assert_every_change_is_seen, checkpoint, generation, identity, main, manifest, page_picture, picture,
-    ranges, with_checksum, without_checkpoint,
+    assert_every_change_is_seen, checkpoint, main, manifest, page_picture, picture, ranges, with_checksum,
+    without_checkpoint,
 };
-use crate::files::block::Salt;
 use crate::files::manifest::Manifest;
 use crate::files::manifest::backup_states::{FilesState, KeptState};
 use crate::files::manifest::creation_marker::UnfinishedCopy;
@@ -14,6 +13,7 @@ use crate::files::manifest::origin::MadeFrom;
 use crate::files::manifest::text_form::Unusable;
 use crate::files::names::SegmentName;
 use crate::identity::Identity;
+use crate::samples::{generation, identity, other_identity};
 use ensile_base::Epoch;
 
 pub(super) fn backup_of() -> MadeFrom {
@@ -33,7 +33,7 @@ fn backup(kept: Vec<PictureCheckpoint>) -> Manifest {
     let generations = vec![Generation { logs: 0, ..generation(3, 61, None) }];
     let checkpoint = Some(picture(7, 3, 63));
     let parent = Some(identity());
-    let identity = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let identity = other_identity();
     let made_from = Some(backup_of());
     let kept = kept.into_iter().map(KeptState::Picture).collect();
     Manifest { identity, parent, made_from, checkpoint, kept, ..without_checkpoint(generations) }
@@ -55,7 +55,7 @@ fn a_backup_and_what_began_as_one_come_back_in_a_manifest_of_the_newest_format()
 
 #[test]
 fn n24_an_unfinished_copy_is_said_by_a_manifest_that_is_creating_and_by_no_other() {
-    let store = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let store = other_identity();
     let begun = unfinished().into_iter().chain([UnfinishedCopy::TakeOver { from: store }]);
     for copy in begun {
         let creating = Manifest::new(Identity::draw(), main()).for_copy(copy);
@@ -113,9 +113,13 @@ fn the_line_of_a_backup_stands_once_and_behind_what_is_reserved() {
 }
 
 #[test]
-fn a_backup_becomes_a_database_once_and_one_that_was_restored_stays_what_it_is() {
+fn a5_a_backup_becomes_a_database_once_and_a_state_that_goes_back_to_its_picture_ends_there() {
     assert_eq!(backup_of().after_recovery(Epoch::new(63)), restored());
     assert_eq!(restored().after_recovery(Epoch::new(90)), restored());
+    let generations = vec![generation(3, 61, Some(66)), generation(4, 70, None)];
+    let state = FilesState { checkpoint: Some(picture(7, 3, 62)), generations };
+    let back = state.back_to(Epoch::new(62)).expect("the state has the picture's epoch");
+    assert_eq!((back.epoch(), back.generations.len()), (Epoch::new(62), 1));
 }
 
 #[test]
@@ -131,7 +135,7 @@ fn n16_older_pictures_are_of_a_backup_each_older_than_the_one_before_it_and_in_i
     let older = || page_picture(6, 3, 62);
     let other_salt = || {
         let mut files = older().files;
-        files[1].salt = Salt::parse("00000001").expect("a salt");
+        files[1].salt = crate::samples::salt("00000001");
         files
     };
     for (why, manifest) in [
@@ -158,7 +162,7 @@ fn n16_older_pictures_are_of_a_backup_each_older_than_the_one_before_it_and_in_i
 }
 
 #[test]
-fn a_checkpoint_that_is_no_picture_stands_behind_none() {
+fn a_checkpoint_that_is_no_picture_stands_behind_none_and_every_changed_byte_is_seen() {
     let text = backup(vec![page_picture(6, 3, 62)]).to_string();
     let older = format!("{}\n", picture(6, 3, 62));
     for other in [checkpoint(6, 3, 61, 62).to_string(), InstalledCheckpoint::Cycling(ranges()).to_string()] {
@@ -166,10 +170,6 @@ fn a_checkpoint_that_is_no_picture_stands_behind_none() {
         assert_ne!(mixed, text);
         assert_eq!(Manifest::parse(&mixed), Err(Unusable::Damaged("a line cannot be read")), "{mixed}");
     }
-}
-
-#[test]
-fn every_changed_byte_of_a_backups_is_seen() {
     assert_every_change_is_seen(&backup(vec![page_picture(6, 3, 62)]).to_string());
 }
 
@@ -205,8 +205,8 @@ fn backup_of_files() -> Manifest {
     let oldest = FilesState { checkpoint: None, generations: vec![without_log(1, 2)] };
     let kept =
         vec![KeptState::Files(older), KeptState::Picture(page_picture(6, 2, 50)), KeptState::Files(oldest)];
-    let identity = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
-    let (parent, made_from) = (Some(super::identity()), Some(backup_of()));
+    let identity = other_identity();
+    let (parent, made_from) = (Some(crate::samples::identity()), Some(backup_of()));
     let checkpoint = Some(checkpoint(8, 3, 62, 65));
     Manifest { identity, parent, made_from, checkpoint, kept, ..without_checkpoint(newest) }
 }
@@ -307,12 +307,4 @@ fn n21_states_that_contradict_each_other_are_seen() {
         assert!(Manifest::parse(&with_checksum(&changed)).is_err(), "{why}");
     }
     assert_every_change_is_seen(&text);
-}
-
-#[test]
-fn a5_a_state_that_goes_back_to_its_picture_ends_there() {
-    let generations = vec![generation(3, 61, Some(66)), generation(4, 70, None)];
-    let state = FilesState { checkpoint: Some(picture(7, 3, 62)), generations };
-    let back = state.back_to(Epoch::new(62)).expect("the state has the picture's epoch");
-    assert_eq!((back.epoch(), back.generations.len()), (Epoch::new(62), 1));
 }

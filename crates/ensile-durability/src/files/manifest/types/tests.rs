@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use ensile_base::limits::NAME_BYTES_MAX;
-use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 
-use super::{StatedType, StatedTypes};
-use crate::DurabilityError;
-use crate::entry_type::{EntryType, TypeRole};
+use super::*;
+use crate::entry_type::TypeRole;
 
 fn key(name: &str, fingerprint: Option<u64>) -> EntryType {
     EntryType::new(TypeRole::Key, 0, name, fingerprint)
@@ -83,7 +81,7 @@ fn i6_a_type_is_compared_with_the_type_of_its_own_version_and_with_stated_parts(
 }
 
 #[test]
-fn i6_an_open_adds_types_of_versions_that_no_entry_can_have_yet() {
+fn i6_an_open_adds_types_and_a_checkpoint_leaves_those_of_the_program_and_of_other_roles() {
     let own = [object(2, "Tally", Some(2)), key("u64", Some(3))];
     let types = stated(own.clone());
     let all = [own[1].clone(), own[0].clone()];
@@ -95,10 +93,6 @@ fn i6_an_open_adds_types_of_versions_that_no_entry_can_have_yet() {
     assert_eq!(types.at_open(&after, false), after);
     let newer = [object(3, "Later", None)];
     assert_eq!(types.at_open(&newer, false), [own[0].clone(), newer[0].clone()], "no entry is older");
-}
-
-#[test]
-fn i6_a_checkpoint_leaves_the_types_of_the_program_and_the_types_of_other_roles() {
     let before = [key("u64", None), object(1, "Count", Some(1)), object(2, "Count", Some(2))];
     let after = stated([object(2, "Tally", Some(4))]).at_checkpoint(&before);
     assert_eq!(after, [before[0].clone(), object(2, "Tally", Some(4))]);

@@ -1,35 +1,20 @@
 //! The bytes of a picture: as the document has them, and as they are found again.
-//!
-//! Neighbours: the tests of [`super`].
 
-use super::{encode_block, encode_opening};
+use ensile_base::{Epoch, Tid};
+
+use super::*;
 use crate::files::block::entries::FramedEntries;
-use crate::files::block::extent::{Extent, ExtentPlace};
-use crate::files::block::origin::{Opened, Origin};
+use crate::files::block::origin::Opened;
 use crate::files::block::scan::ReadBlocks;
-use crate::files::block::{BlockKind, Header, Salt};
 use crate::files::checkpoint::page::PageContents;
-use crate::files::names::PageFileName;
 use crate::files::picture::directory::{decode_part, encode_part};
 use crate::files::picture::location::{BlockName, PageBound, PictureStamp};
 use crate::files::picture::page::PagePlace;
 use crate::files::picture::root::{DirectoryPlace, RemovesPlace, Root, TailPlace};
-use crate::identity::Identity;
-use crate::recoverable::EntryKind;
-use ensile_base::checksum::crc32c;
-use ensile_base::{Epoch, Tid};
+use crate::samples::{assert_documented, hex_examples, origin, part_salt};
 
 const STAMP: PictureStamp = PictureStamp { checkpoint: 4, generation: 3, epoch: Epoch::new(8) };
 const NAME: PageFileName = PageFileName { folder: 1, number: 2 };
-
-fn salt() -> Salt {
-    Salt::parse("5e6f7a8b").expect("a salt")
-}
-
-fn origin() -> Origin {
-    let identity = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
-    Origin { identity, salt: salt(), entries: EntryKind::Values }
-}
 
 fn tid() -> Tid {
     Tid::first_of(Epoch::new(5))
@@ -44,7 +29,7 @@ fn block(kind: BlockKind, number: u64, first: u32, payload: &[u8], entries: u32)
     let header = Header { entries, ..STAMP.header(kind, number, extent(first)) };
     let section = if kind == BlockKind::Page { 3 } else { 0 };
     let mut out = Vec::new();
-    let place = encode_block(Header { section, ..header }, extent(first), payload, salt(), &mut out);
+    let place = encode_block(Header { section, ..header }, extent(first), payload, part_salt(), &mut out);
     (out, place)
 }
 
@@ -80,15 +65,8 @@ fn documented() -> Vec<Vec<u8>> {
 
 #[test]
 fn the_documented_bytes_are_the_ones_that_are_written() {
-    let text = include_str!("../../../../../../docs/internals/formats/pictures.md");
-    let examples = text.split("```hex\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let lines = examples.flat_map(str::lines);
-    let digits = lines.flat_map(|line| line.split('|').next().unwrap_or("").split_whitespace());
-    let bytes: Vec<u8> = digits.map(|pair| u8::from_str_radix(pair, 16).expect("hex digits")).collect();
-    let written = documented().concat();
-    let hex: Vec<String> = written.iter().map(|byte| format!("{byte:02x}")).collect();
-    let rows: Vec<String> = hex.chunks(8).map(|row| row.join(" ")).collect();
-    assert_eq!(bytes, written, "the example should be:\n{}", rows.join("\n"));
+    let examples = hex_examples(include_str!("../../../../../../docs/internals/formats/pictures.md"));
+    assert_documented(&examples.concat(), &documented().concat());
 }
 
 #[test]
@@ -100,11 +78,11 @@ fn every_block_of_a_picture_is_found_at_its_place() {
         (BlockKind::PagesOpening, 1, 2)
     );
     assert_eq!(opened.origin, origin());
-    let mut in_page = ReadBlocks::new(&blocks[1], salt()).skip(1);
+    let mut in_page = ReadBlocks::new(&blocks[1], part_salt()).skip(1);
     let tail = in_page.next().expect("a block").expect("whole");
     assert!(in_page.next().is_none(), "a page has one tail");
     let mut found = blocks[1..].iter().map(|bytes| {
-        let block = ReadBlocks::new(bytes, salt()).next().expect("a block").expect("whole");
+        let block = ReadBlocks::new(bytes, part_salt()).next().expect("a block").expect("whole");
         let payload = block.payload().expect("whole").to_vec();
         (block.header, payload)
     });

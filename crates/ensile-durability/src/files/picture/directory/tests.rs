@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use ensile_base::random::Random;
+
 use super::super::location::PageBound;
-use super::{
-    DirectoryPart, PART_BYTES, PART_BYTES_MAX, PageDirectory, TakenRange, decode_part, encode_part, is_part,
-};
+use super::*;
 use crate::files::block::extent::{Extent, ExtentPlace};
 use crate::files::picture::page::PagePlace;
 use crate::files::picture::root::DirectoryPlace;
-use ensile_base::random::Random;
 
 fn extent(first: u32) -> ExtentPlace {
     ExtentPlace { extent: Extent { folder: 0, first, units: 1 }, header_crc: first }
@@ -185,7 +184,7 @@ fn many(pages: usize) -> PageDirectory {
 }
 
 #[test]
-fn a_picture_writes_the_parts_in_which_a_place_has_changed() {
+fn a_picture_writes_the_parts_with_a_changed_place_and_cuts_one_that_becomes_too_large() {
     let before = many(3000);
     assert!(before.parts.len() > 8, "{}", before.parts.len());
     assert!(before.parts.iter().all(|part| part.place_bytes() <= PART_BYTES));
@@ -195,10 +194,6 @@ fn a_picture_writes_the_parts_in_which_a_place_has_changed() {
     // Most of its pages become one: what is left of neighbours that are written joins.
     let (next, _) = before.next(vec![taken(3, &key(10), Some(&key(2990)), 5000)]);
     assert_eq!((next.parts.len(), numbers(&next).len()), (1, 21));
-}
-
-#[test]
-fn a_part_is_cut_where_it_becomes_too_large() {
     let before = many(400);
     let [part] = &before.parts[..] else { panic!("one part") };
     assert!((PART_BYTES..PART_BYTES_MAX).contains(&part.place_bytes()));

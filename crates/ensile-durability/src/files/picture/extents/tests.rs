@@ -1,18 +1,15 @@
 //! Free units: which are taken, given back, and what cannot be.
-//!
-//! Neighbours: the tests of [`super`].
 
-use super::{FreeUnits, Misplaced};
-use crate::files::block::extent::Extent;
 use ensile_base::random::Random;
-use std::collections::BTreeSet;
+
+use super::*;
 
 fn extent(first: u32, units: u32) -> Extent {
     Extent { folder: 2, first, units }
 }
 
 #[test]
-fn the_shortest_run_that_fits_is_taken_and_the_end_only_if_none_does() {
+fn the_shortest_run_that_fits_is_taken_and_a_file_ends_behind_its_last_used_unit() {
     let reached = vec![extent(9, 1), extent(4, 1), extent(12, 2)];
     let mut free = FreeUnits::of_reached(2, 14, reached).expect("they fit");
     assert_eq!((free.free(), free.end()), (3 + 4 + 2, 14));
@@ -22,10 +19,6 @@ fn the_shortest_run_that_fits_is_taken_and_the_end_only_if_none_does() {
     assert_eq!(free.take(4), Some(extent(5, 4)));
     assert_eq!(free.take(1), Some(extent(3, 1)));
     assert_eq!((free.free(), free.end()), (0, 19));
-}
-
-#[test]
-fn a_file_ends_behind_its_last_used_unit() {
     let mut free = FreeUnits::of_new(2);
     let taken: Vec<_> = (0..4).map(|_| free.take(3).expect("there is room")).collect();
     free.give_back(taken[2]);
@@ -38,17 +31,13 @@ fn a_file_ends_behind_its_last_used_unit() {
 }
 
 #[test]
-fn extents_that_overlap_or_are_behind_the_end_are_seen() {
+fn extents_that_overlap_or_are_behind_the_end_are_seen_and_a_full_file_has_no_more_room() {
     let found = FreeUnits::of_reached(2, 14, vec![extent(4, 3), extent(6, 1)]);
     assert_eq!(found, Err(Misplaced::Overlap(extent(6, 1))));
     let found = FreeUnits::of_reached(2, 14, vec![extent(4, 3), extent(13, 2)]);
     assert_eq!(found, Err(Misplaced::BehindTheEnd(extent(13, 2))));
     let found = FreeUnits::of_reached(2, 14, vec![extent(4, 3), extent(4, 3)]);
     assert_eq!(found, Err(Misplaced::Overlap(extent(4, 3))));
-}
-
-#[test]
-fn a_file_that_cannot_be_longer_has_no_more_room() {
     let mut free = FreeUnits::of_reached(2, u32::MAX, vec![extent(u32::MAX - 2, 1)]).expect("it fits");
     assert_eq!(free.take(2).map(|extent| extent.first), Some(1));
     assert_eq!(free.take(u32::MAX - 4), None);

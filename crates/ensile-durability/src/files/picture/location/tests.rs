@@ -1,12 +1,7 @@
 //! Places: what no file can have, how pages follow each other, and which block stands where.
-//!
-//! Neighbours: the tests of [`super`].
 
-use super::{BlockName, PageBound, PictureStamp, PlaceBytes, encode_extent};
-use crate::files::block::extent::{Extent, ExtentPlace};
-use crate::files::block::{BlockKind, Header};
+use super::*;
 use crate::near_duplicates;
-use ensile_base::Epoch;
 
 #[test]
 fn a_place_that_no_file_can_have_is_none() {

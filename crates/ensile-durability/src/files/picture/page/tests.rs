@@ -1,10 +1,8 @@
 //! Places of pages: what comes back, and what no version writes.
-//!
-//! Neighbours: the tests of [`super`].
 
 use super::super::location::{PageBound, PlaceBytes};
-use super::PagePlace;
-use crate::files::block::extent::{Extent, ExtentPlace};
+use super::*;
+use crate::files::block::extent::Extent;
 
 fn place(extents: u32) -> PagePlace {
     let extent = |first| Extent { folder: 1, first, units: 3 };

@@ -1,23 +1,21 @@
 //! A small picture, read: whole, with every bit flipped and at every length, and with all that can be wrong with it
 //! though every checksum is right.
 
-use std::collections::BTreeMap;
+use ensile_base::checksum::crc32c;
+use ensile_sim::SimDisk;
 
 use super::super::blocks::{encode, encode_block, encode_opening};
 use super::super::directory::encode_part;
 use super::super::location::{PageBound, PictureStamp};
 use super::super::root::{DirectoryPlace, RemovesPlace, TailPlace};
 use super::*;
-use crate::Refused;
 use crate::files::block::Salt;
-use crate::files::block::extent::{Extent, UNIT_BYTES};
+use crate::files::block::extent::Extent;
 use crate::files::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::files::manifest::installed_checkpoint::ListedPageFile;
 use crate::identity::Identity;
-use crate::near_duplicates;
-use ensile_base::Tid;
-use ensile_base::checksum::crc32c;
-use ensile_sim::SimDisk;
+use crate::samples::{identity, reseal};
+use crate::{Refused, near_duplicates};
 
 const OWN: PictureStamp = PictureStamp { checkpoint: 9, generation: 3, epoch: Epoch::new(20) };
 const BEFORE: PictureStamp = PictureStamp { checkpoint: 7, generation: 2, epoch: Epoch::new(12) };
@@ -94,10 +92,6 @@ pub(crate) fn whole() -> Draft {
         change_root: |_| {},
         change_picture: |_| {},
     }
-}
-
-fn identity() -> Identity {
-    Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")
 }
 
 fn salt(folder: u16) -> Salt {
@@ -622,8 +616,7 @@ fn l7_what_a_newer_version_wrote_is_said_to_be_that() {
         for (block, salt) in [(at, salt(1)), (0, Salt::OPENING)] {
             let (disk, mut of, mut bytes) = (disk.fork(), of.clone(), disk.bytes(name));
             bytes[block + byte] = value;
-            let crc = salt.checksum(&bytes[block..block + 76]);
-            bytes[block + 76..block + 80].copy_from_slice(&crc.to_le_bytes());
+            let crc = reseal(&mut bytes[block..], salt);
             disk.put(name, bytes);
             if block > 0 {
                 of.root.header_crc = crc;

@@ -1,13 +1,10 @@
 //! Roots: what comes back, and what contradicts itself.
-//!
-//! Neighbours: the tests of [`super`].
+
+use ensile_base::Epoch;
 
 use super::super::location::{PageBound, PictureStamp};
-use super::{DirectoryPlace, RemovesPlace, Root, TailPlace};
-use crate::files::block::extent::{Extent, ExtentPlace};
-use crate::files::block::{BlockKind, HEADER_BYTES, Header};
+use super::*;
 use crate::near_duplicates;
-use ensile_base::Epoch;
 
 fn place(first: u32) -> ExtentPlace {
     ExtentPlace { extent: Extent { folder: 0, first, units: 2 }, header_crc: first }

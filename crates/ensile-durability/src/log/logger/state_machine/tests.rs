@@ -1,7 +1,6 @@
 //! A logger's steps, a transition each.
 
-use super::{EARLY_CLOSE_BYTES_MAX, FirstAction, StepStage, Steps, closes_epoch, is_hurried};
-use ensile_base::Epoch;
+use super::*;
 
 const IDLE: FirstAction = FirstAction::Encode { may_close_epoch: true };
 const BUSY: FirstAction = FirstAction::Encode { may_close_epoch: false };
@@ -19,7 +18,7 @@ fn step(steps: &mut Steps, bytes: u64, mark: u64) {
 }
 
 #[test]
-fn a_mark_is_synced_once_it_is_written_and_counts_after_that() {
+fn a_mark_is_synced_once_it_is_written_and_blocks_without_one_are_not() {
     let mut steps = Steps::default();
     assert_eq!(steps.begin(false), IDLE);
     steps.record_encode(Some(e(5)));
@@ -30,10 +29,6 @@ fn a_mark_is_synced_once_it_is_written_and_counts_after_that() {
     steps.record_sync(e(5));
     assert_eq!((steps.stage, steps.mark_due), (StepStage::Empty, None));
     assert!(steps.may_roll());
-}
-
-#[test]
-fn blocks_without_a_mark_are_written_and_not_synced() {
     let mut steps = Steps::default();
     steps.begin(false);
     steps.record_encode(None);
@@ -93,16 +88,12 @@ fn a_log_that_has_ended_or_is_closed_writes_nothing_more() {
 }
 
 #[test]
-fn the_next_step_comes_soon_while_a_strict_result_waits_for_something_short() {
+fn the_epoch_closes_and_the_next_step_comes_soon_for_a_strict_result() {
     for (claim, wanted, durable, soon) in
         [(6, 7, 6, true), (7, 7, 6, false), (6, 7, 7, false), (6, 0, 6, false)]
     {
         assert_eq!(is_hurried(e(claim), e(wanted), e(durable)), soon, "{claim} {wanted} {durable}");
     }
-}
-
-#[test]
-fn the_epoch_closes_early_for_a_result_of_its_own_only() {
     assert!(closes_epoch(e(7), e(5), e(7)));
     assert!(!closes_epoch(e(7), e(5), e(8)), "it has closed already");
     assert!(!closes_epoch(e(5), e(5), e(5)), "it is durable");

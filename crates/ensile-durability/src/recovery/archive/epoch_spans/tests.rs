@@ -1,9 +1,6 @@
 //! Spans of logs and generations, and the ranges that they make.
-//!
-//! Neighbours: the tests of [`super`].
 
-use super::{EpochSpan, GenerationSpans, ranges};
-use ensile_base::Epoch;
+use super::*;
 
 fn span((after, to): (u64, u64)) -> EpochSpan {
     EpochSpan { after: Epoch::new(after), to: Epoch::new(to) }

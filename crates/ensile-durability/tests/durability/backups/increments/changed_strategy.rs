@@ -1,12 +1,7 @@
 //! The strategy of checkpoints was changed between two backups into one folder.
 
-use ensile_durability::examination::BackupFacts;
-use ensile_durability::{CheckpointConfig, DurabilityError};
-use ensile_sim::SimDisk;
-
 use super::super::back_up_picture;
-use super::{back_up, bytes_of, examined, opened, put, put_all, restored_at, take_checkpoint};
-use crate::checkpoints::store::{Life, cycling, pictures, settings};
+use super::*;
 
 #[test]
 fn a_backup_goes_on_with_pictures_behind_files_and_with_files_behind_pictures() {
@@ -24,8 +19,7 @@ fn a_backup_goes_on_with_pictures_behind_files_and_with_files_behind_pictures() 
     let mut states = Vec::new();
     let mut kinds = Vec::new();
     for (round, (kind, strategy)) in rounds.into_iter().enumerate() {
-        let life = Life::open(&disk.at("data"), 2, strategy).expect("opens");
-        let mut worker = life.rig.worker();
+        let (life, mut worker) = Life::with_worker(&disk.at("data"), 2, strategy);
         if round == 0 {
             put_all(&life, &mut worker, 1);
         }
@@ -75,15 +69,13 @@ fn a_backup_goes_on_with_pictures_behind_files_and_with_files_behind_pictures() 
 #[test]
 fn an_older_picture_does_not_follow_newer_files() {
     let disk = SimDisk::new();
-    let life = Life::open(&disk.at("data"), 2, pictures()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at("data"), 2, pictures());
     put_all(&life, &mut worker, 1);
     take_checkpoint(&life);
     let older = disk.fork();
     life.rig.log.close().expect("closes");
     drop((worker, life));
-    let life = Life::open(&disk.at("data"), 2, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (life, mut worker) = Life::with_worker(&disk.at("data"), 2, settings());
     put(&life, &mut worker, 1, 2);
     take_checkpoint(&life);
     back_up(&disk, "backup", 2).expect("is made");

@@ -1,20 +1,9 @@
 //! Power fails, or the process is killed, at every call of an increment by files.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use ensile_base::Epoch;
-use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCHS_RESERVED_MIN;
-use ensile_durability::examination::BackupFacts;
-use ensile_durability::{CheckpointConfig, CopyOptions, CopyPhase, CopyStep, LogConfig};
-use ensile_sim::{SimDisk, Survival};
 
 use super::super::back_up_picture;
-use super::{back_up, examined, filled, of, opened, put, put_all, restored_at, take_checkpoint};
-use crate::checkpoints::store::{Changes, Framing, Life, cycling, pictures, settings};
-use crate::copies::{CopySteps as _, backup};
-use crate::rig::{Rig, Worker, config};
+use super::*;
 
 /// The states of a backup, the oldest first.
 type States = Vec<(Epoch, Changes)>;
@@ -32,8 +21,7 @@ fn crashed_everywhere(disk: &SimDisk, life: &Life, keep: usize, states: &mut Sta
     for moment in &moments {
         for survival in Survival::ALL {
             let at = format!("call {} of {}, {survival:?}", moment.number, moments.len());
-            let copy = moment.disk.fork();
-            copy.crash_with(survival, moment.number);
+            let copy = crashed(&moment, survival);
             let facts = examined(&copy, "backup");
             assert!(facts.is_whole(), "{at}: {facts:#?}");
             let Some(BackupFacts::Backup { epoch: Some(epoch), .. }) = facts.backup else { panic!("{at}") };
@@ -117,8 +105,7 @@ fn n21_a_crash_beside_the_log_of_a_later_life_leaves_a_whole_state() {
     for round in 0..2_u8 {
         disk.crash(u64::from(round));
         // One more logger, whose folder the backup does not have.
-        let life = Life::open(&disk.at("data"), 2 + usize::from(round), settings()).expect("opens");
-        let mut worker = life.rig.worker();
+        let (life, mut worker) = Life::with_worker(&disk.at("data"), 2 + usize::from(round), settings());
         (0..6).for_each(|key| put(&life, &mut worker, key, 40 + round));
         crashed_everywhere(&disk, &life, 2, &mut states);
     }
@@ -145,8 +132,7 @@ fn n21_a_crash_beside_the_first_backup_of_another_kind_leaves_a_whole_state() {
         states[0].1 = opened(&disk, "backup");
         drop((worker, life));
         disk.crash(5);
-        let life = Life::open(&disk.at("data"), 2, to).expect("opens");
-        let mut worker = life.rig.worker();
+        let (life, mut worker) = Life::with_worker(&disk.at("data"), 2, to);
         put_all(&life, &mut worker, 60);
         take_checkpoint(&life);
         crashed_everywhere(&disk, &life, 2, &mut states);
@@ -159,16 +145,14 @@ fn n21_what_a_run_that_was_dropped_has_added_to_a_log_says_nothing() {
     let slow = LogConfig { epoch_interval: Duration::from_secs(3600), ..config(2) };
     let rig = Rig::open(Arc::new(disk.at("data").mounted()), slow, Clock::manual()).expect("opens");
     let mut worker = rig.worker();
-    worker.commit(&rig.epochs, 1, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 1, b"row");
     let first = back_up(&disk, "backup", 1).expect("is made");
     // Epochs beyond those that the backup's manifest reserves.
     for _ in 0..4 {
         (0..EPOCHS_RESERVED_MIN / 2).for_each(|_| assert!(rig.advance()));
         rig.log.reserved_epochs_step();
     }
-    worker.commit(&rig.epochs, 2, b"row").expect("runs");
-    rig.settle();
+    rig.commit_epoch(&mut worker, 2, b"row");
     let length = |name: &String| disk.at("backup").bytes(name).len();
     let logs: Vec<String> =
         disk.at("backup").files().into_iter().filter(|name| name.contains("/log-")).collect();

@@ -1,20 +1,10 @@
 //! Files of a backup that are damaged before the next one: it is seen, and named.
 
-use ensile_base::Epoch;
-use ensile_disk::Disk as _;
-use ensile_durability::DurabilityError;
-use ensile_sim::SimDisk;
-
-use super::{
-    back_up, bytes_of, examined, filled, manifest, opened, put, put_all, restored, restored_at,
-    take_checkpoint,
-};
-use crate::checkpoints::store::settings;
+use super::*;
 
 #[test]
 fn n12_damage_in_a_file_that_stays_is_seen_before_the_next_backup_counts() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, settings());
+    let (disk, life, mut worker) = filled_disk(settings());
     back_up(&disk, "backup", 1).expect("is made");
     put(&life, &mut worker, 1, 2);
     let text = manifest(&disk, "backup");
@@ -51,8 +41,7 @@ fn n12_damage_in_a_file_that_stays_is_seen_before_the_next_backup_counts() {
 
 #[test]
 fn n12_a_log_file_that_was_cut_in_the_backup_is_not_emptied_for_the_next_one() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, settings());
+    let (disk, life, mut worker) = filled_disk(settings());
     let first = back_up(&disk, "backup", 2).expect("is made");
     let before = bytes_of(&disk, "backup", "/log-");
     put(&life, &mut worker, 1, 2);
@@ -86,8 +75,7 @@ fn n12_a_log_file_that_was_cut_in_the_backup_is_not_emptied_for_the_next_one() {
 
 #[test]
 fn damage_that_only_an_older_state_of_files_reaches_is_named() {
-    let disk = SimDisk::new();
-    let (life, mut worker) = filled(&disk, settings());
+    let (disk, life, mut worker) = filled_disk(settings());
     let mut epochs: Vec<Epoch> = Vec::new();
     for round in 0..2 {
         put_all(&life, &mut worker, round);

@@ -1,21 +1,12 @@
 //! Copies of files that are restored to an epoch: back by their own log (A5), or forward by an archive (A2).
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use ensile_base::Epoch;
-use ensile_disk::Disk;
 use ensile_durability::archive::EpochSpan;
-use ensile_durability::{Archiving, CheckpointConfig, CopyOptions, CopyReport, DurabilityError, LogConfig};
-use ensile_sim::{SimDisk, Survival};
 
-use super::{BACKUP, assert_is_with, backed_up_with, restored};
-use crate::archives::restoring::History;
-use crate::archives::rig::{PLACE, close, disk_with_archive, facts, let_archive, open, write};
+use super::*;
+use crate::archives::rig::{facts, write};
 use crate::backups::{at_rest, examined, manifest, of, run};
-use crate::checkpoints::store::{Changes, Life, cycling, settings};
-use crate::copies::{backup, restore_to_epoch};
-use crate::rig::config;
 
 /// A state of a backup: its epoch S, and the largest e_h of its checkpoint.
 type CopiedState = (Epoch, Epoch);
@@ -159,17 +150,15 @@ fn a5_a_copy_of_files_goes_back_without_an_archive_and_no_further_than_its_check
 
 #[test]
 fn a5_a_copy_without_a_checkpoint_goes_back_to_the_first_epoch() {
-    let disk = SimDisk::new();
-    let life = Life::open(&disk, 2, settings()).expect("opens");
-    let mut worker = life.rig.worker();
+    let (disk, life, mut worker) = Life::first_with_worker(2, settings());
     let mut commits = Vec::new();
     for key in 0..8 {
         let tid = life.commit(&mut worker, key, Some(&[key as u8; 300]));
         commits.push((key, tid.epoch()));
         life.rig.settle();
     }
-    let source: Arc<dyn Disk> = Arc::new(disk.mounted());
-    run(backup(&source, &of(&disk, BACKUP), CopyOptions::default()).expect("begins")).expect("is made");
+    run(backup(&handle(disk.mounted()), &of(&disk, BACKUP), CopyOptions::default()).expect("begins"))
+        .expect("is made");
     for &(_, epoch) in &commits {
         let copy = disk.fork();
         back_alone(&copy, epoch).expect("is in the log");
@@ -204,8 +193,7 @@ fn assert_crashes(to: impl Fn(&History, &[CopiedState]) -> Epoch) {
     for moment in disk.take_moments() {
         for survival in Survival::ALL {
             let at = format!("call {}, {survival:?}", moment.number);
-            let copy = moment.disk.fork();
-            copy.crash_with(survival, moment.number);
+            let copy = crashed(&moment, survival);
             match restored(&copy, to) {
                 Ok(_) => none += 1,
                 Err(DurabilityError::DatabaseExists { .. }) => whole += 1,
@@ -253,9 +241,14 @@ fn what_was_restored_goes_on_with_an_archive_and_backups_of_its_own() {
             drop(life);
             // Its own backup is brought to its end by its own archive.
             let copy = machine.fork();
-            let archive: Arc<dyn Disk> = Arc::new(copy.at("/second"));
             let target = of(&copy, "/fourth");
-            let begun = restore_to_epoch(&of(&copy, "/third"), Some(&archive), &target, durable, None);
+            let begun = restore_to_epoch(
+                &of(&copy, "/third"),
+                Some(&handle(copy.at("/second"))),
+                &target,
+                durable,
+                None,
+            );
             run(begun.expect("begins")).expect("can be had");
             assert!(examined(&copy, "/fourth").is_whole());
             let opened = Life::open(&at_rest(&copy).at("/fourth"), 2, settings()).expect("opens");
@@ -271,8 +264,8 @@ fn with_two_lives() -> (SimDisk, Epoch, Changes) {
     assert!(write(&life, &mut life.rig.worker(), 0..20));
     life.checkpoint().expect("is installed");
     assert!(write(&life, &mut life.rig.worker(), 20..26));
-    let source: Arc<dyn Disk> = Arc::new(disk.mounted());
-    run(backup(&source, &of(&disk, BACKUP), CopyOptions::default()).expect("begins")).expect("is made");
+    run(backup(&handle(disk.mounted()), &of(&disk, BACKUP), CopyOptions::default()).expect("begins"))
+        .expect("is made");
     assert!(write(&life, &mut life.rig.worker(), 26..40));
     close(&life);
     drop(life);

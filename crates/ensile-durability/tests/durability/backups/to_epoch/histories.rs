@@ -1,18 +1,9 @@
 //! An archive of another history than the backup's: the database and its archive were put back together, and have gone
 //! on (A4).
 
-use std::sync::Arc;
-
-use ensile_base::Epoch;
-use ensile_disk::Disk;
-use ensile_durability::{CheckpointConfig, CopyOptions, DurabilityError};
-use ensile_sim::SimDisk;
-
-use super::BACKUP;
-use crate::archives::rig::{PLACE, close, disk_with_archive, open, write};
+use super::*;
+use crate::archives::rig::write;
 use crate::backups::{of, run};
-use crate::checkpoints::store::{cycling, pictures, settings};
-use crate::copies::{backup, restore_to_epoch};
 
 /// A life with a checkpoint; `is_closed`, or its process dies. D, once it is closed.
 fn live(disk: &SimDisk, settings: &CheckpointConfig, keys: std::ops::Range<u64>, is_closed: bool) -> Epoch {
@@ -26,15 +17,16 @@ fn live(disk: &SimDisk, settings: &CheckpointConfig, keys: std::ops::Range<u64>,
 }
 
 fn back_up(disk: &SimDisk) -> Epoch {
-    let source: Arc<dyn Disk> = Arc::new(disk.mounted());
-    run(backup(&source, &of(disk, BACKUP), CopyOptions::default()).expect("begins")).expect("is made").epoch
+    run(backup(&handle(disk.mounted()), &of(disk, BACKUP), CopyOptions::default()).expect("begins"))
+        .expect("is made")
+        .epoch
 }
 
 /// The backup on one machine, brought to an epoch by the archive of another one.
 fn assert_refused((backed_up, archived): (&SimDisk, &SimDisk), to: Epoch) {
-    let archive: Arc<dyn Disk> = Arc::new(archived.at(PLACE));
     let target = of(backed_up, "/restored");
-    let begun = restore_to_epoch(&of(backed_up, BACKUP), Some(&archive), &target, to, None);
+    let begun =
+        restore_to_epoch(&of(backed_up, BACKUP), Some(&handle(archived.at(PLACE))), &target, to, None);
     let error = begun.expect_err("it is of another history");
     assert!(matches!(error, DurabilityError::NotInArchive { .. }), "{error}");
     assert!(error.to_string().contains("not one of the history"), "{error}");
@@ -79,8 +71,7 @@ fn a4_an_archive_that_was_put_back_within_the_life_of_the_backup_is_refused() {
         assert!(write(&life, &mut life.rig.worker(), 20..32));
         life.checkpoint().expect("is installed");
         // As a snapshot of all file systems beside it.
-        let put_back = disk.fork();
-        put_back.kill();
+        let put_back = copy_at_rest(&disk);
         assert!(write(&life, &mut life.rig.worker(), 40..52));
         life.checkpoint().expect("is installed");
         let state = back_up(&disk);

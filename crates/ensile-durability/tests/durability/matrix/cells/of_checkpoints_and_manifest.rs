@@ -1,16 +1,7 @@
 //! Cells of the checkpoint, the manifest and the hint: none of them has a place before or after D.
 
-use std::sync::Arc;
-
-use ensile_disk::Disk;
-use ensile_durability::examination::{Damage, Remedy, examine};
-use ensile_durability::{DurabilityError, recover};
-use ensile_sim::{SimDisk, Survival};
-
-use super::{Cells, Ending, HINT, MANIFEST, WHOLE, cut, error, is_error_in};
-use crate::checkpoints::store::Store;
+use super::*;
 use crate::matrix::folder::{Folder, Verdict, open};
-use crate::rig::config;
 
 /// A part of the installed checkpoint that holds entries.
 fn part(cells: &Cells) -> String {
@@ -18,61 +9,45 @@ fn part(cells: &Cells) -> String {
     parts.max_by_key(|name| cells.bytes(name).len()).expect("one is installed")
 }
 
-fn assert_error_in(file: impl Fn(&Cells) -> String, damage: impl Fn(&Cells, &str, &SimDisk)) {
+/// The damage is an error that names the file.
+fn check(name: &str, file: impl Fn(&Cells) -> String, damage: impl Fn(&Cells, &str) -> Change) {
     let cells = Cells::build(Ending::Bare);
     let file = file(&cells);
-    let verdict = cells.after(|disk| damage(&cells, &file, disk));
-    assert!(is_error_in(&verdict, &file), "{verdict:?}");
+    let verdict = cells.after(damage(&cells, &file));
+    assert!(is_error_in(&verdict, &file), "{name}: {verdict:?}");
 }
 
 // ---- a part of the installed checkpoint
 
 #[test]
-fn a_bit_of_a_checkpoint_is_an_error_that_names_file_and_offset() {
+fn a_damaged_part_of_a_checkpoint_is_an_error_that_names_it() {
     // Its first two blocks' headers and payloads; the last block's header.
     for (at, block) in [(20, 0), (90, 0), (150, 128), (300, 128)] {
         let cells = Cells::build(Ending::Bare);
         let file = part(&cells);
-        assert_eq!(cells.after(|disk| disk.flip(&file, at, 1)), error(&file, block), "at {at}");
+        assert_eq!(cells.after(|disk| disk.flip(&file, at, 1)), error(&file, block), "bit at {at}");
     }
-    assert_error_in(part, |cells, file, disk| disk.flip(file, cells.bytes(file).len() as u64 - 9, 1));
-}
-
-#[test]
-fn a_sector_of_a_checkpoint_is_an_error_that_names_it() {
-    assert_error_in(part, |cells, file, disk| {
+    let length = |cells: &Cells, file: &str| cells.bytes(file).len() as u64;
+    check("bit", part, |cells, file| {
+        let (at, file) = (length(cells, file) - 9, file.to_owned());
+        Box::new(move |disk| disk.flip(&file, at, 1))
+    });
+    check("sector", part, |cells, file| {
         let mut bytes = cells.bytes(file);
         bytes[512..1024].fill(0);
-        disk.put(file, bytes);
+        replaced(file, bytes)
     });
-}
-
-#[test]
-fn a_length_of_a_checkpoint_is_an_error_that_names_it() {
-    for short in [1, 64, 700, usize::MAX] {
-        assert_error_in(part, |cells, file, disk| {
-            cut(file, cells.bytes(file).len().saturating_sub(short) as u64)(disk);
-        });
+    for short in [1, 64, 700, u64::MAX] {
+        let shorter = |cells: &Cells, file: &str| cut(file, length(cells, file).saturating_sub(short));
+        check(&format!("{short} bytes shorter"), part, shorter);
     }
-}
-
-#[test]
-fn a_missing_file_of_a_checkpoint_is_an_error_that_names_it() {
-    assert_error_in(part, |_, file, disk| disk.lose(file));
-}
-
-#[test]
-fn a_file_of_a_checkpoint_in_anothers_place_is_an_error() {
-    assert_error_in(part, |cells, file, disk| {
+    check("missing", part, |_, file| lost(file));
+    check("another file of it", part, |cells, file| {
         let files = cells.folder.disk.files();
         let other = files.iter().find(|name| name.starts_with("checkpoint") && *name != file);
-        disk.put(file, cells.bytes(other.expect("several files")));
+        replaced(file, cells.bytes(other.expect("several files")))
     });
-}
-
-#[test]
-fn a_file_of_an_older_checkpoint_is_an_error() {
-    assert_error_in(part, |cells, file, disk| {
+    check("a file of an older one", part, |cells, file| {
         let (folder, name) = file.split_once('/').expect("a folder");
         let number = name.rsplit('-').next().expect("a number");
         let is_older =
@@ -80,7 +55,7 @@ fn a_file_of_an_older_checkpoint_is_an_error() {
         let mut copies = cells.folder.earlier.iter();
         let older =
             copies.find_map(|disk| disk.files().into_iter().find(is_older).map(|name| disk.bytes(&name)));
-        disk.put(file, older.expect("there was one before"));
+        replaced(file, older.expect("there was one before"))
     });
 }
 
@@ -113,37 +88,30 @@ fn manifest(_: &Cells) -> String {
 }
 
 #[test]
-fn a_bit_of_the_manifest_is_an_error_that_names_it() {
+fn a_damaged_manifest_is_an_error_that_names_it() {
     for at in [0, 20, 60] {
-        assert_error_in(manifest, |_, file, disk| disk.flip(file, at, 1));
+        check(&format!("bit at {at}"), manifest, |_, _| Box::new(move |disk| disk.flip(MANIFEST, at, 1)));
     }
-}
-
-#[test]
-fn a_length_of_the_manifest_is_an_error_that_names_it() {
     for to in [0, 1, 40] {
-        assert_error_in(manifest, |_, file, disk| cut(file, to)(disk));
+        check(&format!("cut to {to}"), manifest, |_, file| cut(file, to));
     }
-    assert_error_in(manifest, |cells, file, disk| cut(file, cells.bytes(file).len() as u64 - 1)(disk));
+    check("a byte shorter", manifest, |cells, file| cut(file, cells.bytes(file).len() as u64 - 1));
+    check("missing", manifest, |_, file| lost(file));
+    check("of the generation before", manifest, |cells, file| replaced(file, cells.stale_copy(file)));
 }
 
 #[test]
-fn a_missing_manifest_is_an_error_that_names_it() {
-    assert_error_in(manifest, |_, file, disk| disk.lose(file));
-}
-
-#[test]
-fn a_manifest_of_the_generation_before_is_an_error() {
-    assert_error_in(manifest, |cells, file, disk| disk.put(file, cells.stale_copy(file)));
-}
-
-#[test]
-fn a_manifest_of_the_checkpoint_before_is_an_error() {
+fn a_manifest_of_the_checkpoint_before_or_of_another_database_is_an_error_and_a_second_copy_is_ignored() {
     let cells = Cells::build(Ending::Bare);
     let before = cells.folder.earlier[1].bytes(MANIFEST);
     assert_ne!(before, cells.stale_copy(MANIFEST));
     let verdict = cells.after(|disk| disk.put(MANIFEST, before));
     assert!(matches!(verdict, Verdict::Damaged { .. }), "{verdict:?}");
+    let (cells, other) = (Cells::build(Ending::Bare), Cells::build(Ending::Bare));
+    let verdict = cells.after(|disk| disk.put(MANIFEST, other.bytes(MANIFEST)));
+    assert!(matches!(verdict, Verdict::Damaged { .. }), "{verdict:?}");
+    let cells = Cells::build(Ending::Bare);
+    assert_eq!(cells.after(|disk| disk.put("MANIFEST.new", disk.bytes(MANIFEST))), WHOLE);
 }
 
 /// A manifest that lists one log, beside a second life with two: `has_entries` in the second one's, and nowhere else.
@@ -151,16 +119,14 @@ fn manifest_of_one_log(has_entries: bool) -> SimDisk {
     let disk = SimDisk::new();
     let life = open(&disk, 1);
     let mut worker = life.rig.worker();
-    life.commit(&mut worker, 0, Some(b"in log 0"));
-    life.rig.settle();
+    life.commit_epoch(&mut worker, 0, Some(b"in log 0"));
     drop((worker, life));
     disk.crash_with(Survival::Everything, 0);
     let before = disk.bytes(MANIFEST);
     let life = open(&disk, 2);
     let mut workers = [life.rig.worker(), life.rig.worker()];
     if has_entries {
-        life.commit(&mut workers[1], 1, Some(b"in log 1"));
-        life.rig.settle();
+        life.commit_epoch(&mut workers[1], 1, Some(b"in log 1"));
     }
     drop((workers, life));
     disk.crash_with(Survival::Everything, 0);
@@ -194,19 +160,6 @@ fn a_file_without_entries_in_a_folder_that_is_not_listed_stays_until_the_folder_
     disk.crash_with(Survival::Everything, 0);
     drop(open(&disk, 2));
     assert!(!disk.files().contains(&"log1/log-2-0".to_owned()), "it was removed");
-}
-
-#[test]
-fn a_manifest_of_another_database_is_an_error() {
-    let (cells, other) = (Cells::build(Ending::Bare), Cells::build(Ending::Bare));
-    let verdict = cells.after(|disk| disk.put(MANIFEST, other.bytes(MANIFEST)));
-    assert!(matches!(verdict, Verdict::Damaged { .. }), "{verdict:?}");
-}
-
-#[test]
-fn a_second_copy_of_the_manifest_is_ignored() {
-    let cells = Cells::build(Ending::Bare);
-    assert_eq!(cells.after(|disk| disk.put("MANIFEST.new", disk.bytes(MANIFEST))), WHOLE);
 }
 
 // ---- the hint: nothing depends on it, and one that is whole is a witness

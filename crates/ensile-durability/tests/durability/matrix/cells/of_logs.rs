@@ -1,134 +1,113 @@
-//! Cells of log files. The headings are the rows of the table.
+//! Cells of log files: a test for each row of the table.
 
-use ensile_sim::SimDisk;
+use Ending::{Ahead, Bare, Closed, FurtherAhead};
+use Expected::{AnyError, ErrorIn, ErrorWithin, Is};
 
-use super::{Cells, Ending, Place, TOLD, WHOLE, bit, cut, error, is_error_in, sector};
-use crate::matrix::folder::Verdict;
-use crate::rig::{OPENING_BYTES, Rig};
+use super::*;
 
 /// Endings that show D by something else than the damaged mark: another log's block, the hint, the seal of a clean
 /// close.
 const WITNESSES: [Ending; 3] = [Ending::Ahead, Ending::Hinted, Ending::Closed];
 
-// ---- a bit
-
-#[test]
-fn a_bit_below_d_is_an_error_that_names_file_and_offset() {
-    let cells = Cells::build(Ending::Bare);
-    let Place { file, from, .. } = &cells.below;
-    // In the block's header, and in its payload.
-    for at in [from + 20, from + 500] {
-        assert_eq!(cells.after(bit(&cells.below, at)), error(file, *from));
-    }
-    let mark = cells.below.mark();
-    assert_eq!(cells.after(bit(&cells.below, mark + 20)), error(file, mark));
+#[derive(Debug)]
+enum Expected {
+    Is(Verdict),
+    /// An error that names this file, at any offset.
+    ErrorIn(String),
+    /// The same, at an offset of this place.
+    ErrorWithin(Place),
+    AnyError,
 }
 
-#[test]
-fn a_bit_at_d_is_a_torn_tail_told_and_the_epoch_before() {
-    let cells = Cells::build(Ending::Bare);
-    for at in [cells.at.from + 20, cells.at.from + 500, cells.at.mark() + 20] {
-        assert_eq!(cells.after(bit(&cells.at, at)), Verdict::Earlier, "at {at} of {:?}", cells.at);
-    }
-}
-
-#[test]
-fn a_bit_at_d_with_a_witness_is_an_error_that_names_file_and_offset() {
-    for ending in WITNESSES {
-        let cells = Cells::build(ending);
-        let mark = cells.at.mark();
-        assert_eq!(cells.after(bit(&cells.at, mark + 20)), error(&cells.at.file, mark), "{ending:?}");
-    }
-}
-
-#[test]
-fn a_bit_above_d_is_a_torn_tail_told() {
-    let cells = Cells::build(Ending::Ahead);
-    let above = &cells.above[0];
-    for at in [above.from + 20, above.from + 500, above.mark() + 20] {
-        assert_eq!(cells.after(bit(above, at)), TOLD, "at {at} of {above:?}");
+/// Damages the folder with each of these endings, and compares the verdicts.
+fn check<const N: usize>(
+    column: &str,
+    endings: &[Ending],
+    damages: impl Fn(&Cells) -> [(Change, Expected); N],
+) {
+    for ending in endings {
+        let cells = Cells::build(*ending);
+        for (at, (damage, expected)) in damages(&cells).into_iter().enumerate() {
+            let verdict = cells.after(damage);
+            let holds = match (&expected, &verdict) {
+                (Is(expected), verdict) => verdict == expected,
+                (ErrorIn(file), verdict) => is_error_in(verdict, file),
+                (ErrorWithin(Place { file, from, end }), Verdict::Damaged { file: named, offset }) => {
+                    named == file && (*from..*end).contains(offset)
+                }
+                (AnyError, verdict) => matches!(verdict, Verdict::Damaged { .. }),
+                _ => false,
+            };
+            assert!(holds, "{column}, {ending:?}, damage {at}: {verdict:?}, and not {expected:?}");
+        }
     }
 }
 
-#[test]
-fn a_bit_above_d_that_a_later_block_shows_to_be_synced_is_an_error() {
-    let cells = Cells::build(Ending::FurtherAhead);
-    let above = &cells.above[0];
-    assert_eq!(cells.after(bit(above, above.mark() + 20)), error(&above.file, above.mark()));
+/// A bit of the block's header, of its payload, and of its mark.
+fn bits(place: &Place) -> [Change; 3] {
+    [place.from + 20, place.from + 500, place.mark() + 20].map(|at| bit(place, at))
 }
 
 #[test]
-fn a_bit_that_is_void_is_ignored() {
-    let cells = Cells::build(Ending::Bare);
-    for at in [cells.void.from + 20, cells.void.from + 500, cells.void.mark() + 20] {
-        assert_eq!(cells.after(bit(&cells.void, at)), WHOLE, "at {at} of {:?}", cells.void);
-    }
+fn a_bit() {
+    check("below D", &[Bare], |Cells { below, .. }| {
+        let [header, payload, mark] = bits(below);
+        let block = || Is(error(&below.file, below.from));
+        [(header, block()), (payload, block()), (mark, Is(error(&below.file, below.mark())))]
+    });
+    check("at D", &[Bare], |cells| bits(&cells.at).map(|bit| (bit, Is(Verdict::Earlier))));
+    check("at D with a witness", &WITNESSES, |Cells { at, .. }| {
+        [(bit(at, at.mark() + 20), Is(error(&at.file, at.mark())))]
+    });
+    check("above D", &[Ahead], |cells| bits(&cells.above[0]).map(|bit| (bit, Is(TOLD))));
+    check("above D, and a later block shows that it was synced", &[FurtherAhead], |cells| {
+        let above = &cells.above[0];
+        [(bit(above, above.mark() + 20), Is(error(&above.file, above.mark())))]
+    });
+    check("void", &[Bare], |cells| bits(&cells.void).map(|bit| (bit, Is(WHOLE))));
 }
 
-// ---- a sector that reads as zeros
-
+/// One that reads as zeros.
 #[test]
-fn a_sector_below_d_is_an_error_that_names_file_and_offset() {
-    let cells = Cells::build(Ending::Bare);
-    let Verdict::Damaged { file, offset } = cells.after(sector(&cells.below)) else { panic!("an error") };
-    assert!(file == cells.below.file && (cells.below.from..cells.below.end).contains(&offset), "{offset}");
-}
-
-#[test]
-fn a_sector_at_d_is_a_torn_tail_told_and_the_epoch_before() {
-    let cells = Cells::build(Ending::Bare);
-    assert_eq!(cells.after(sector(&cells.at)), Verdict::Earlier);
-}
-
-#[test]
-fn a_sector_at_d_with_a_witness_is_an_error_that_names_the_file() {
-    for ending in WITNESSES {
-        let cells = Cells::build(ending);
-        assert!(is_error_in(&cells.after(sector(&cells.at)), &cells.at.file), "{ending:?}");
-    }
-}
-
-#[test]
-fn a_sector_above_d_is_a_torn_tail_told() {
-    let cells = Cells::build(Ending::Ahead);
-    assert_eq!(cells.after(sector(&cells.above[0])), TOLD);
+fn a_sector() {
+    check("below D", &[Bare], |cells| [(sector(&cells.below), ErrorWithin(cells.below.clone()))]);
+    check("at D", &[Bare], |cells| [(sector(&cells.at), Is(Verdict::Earlier))]);
+    check("at D with a witness", &WITNESSES, |Cells { at, .. }| [(sector(at), ErrorIn(at.file.clone()))]);
+    check("above D", &[Ahead], |cells| [(sector(&cells.above[0]), Is(TOLD))]);
+    check("void", &[Bare], |cells| [(sector(&cells.void), Is(WHOLE))]);
 }
 
 #[test]
-fn a_sector_that_is_void_is_ignored() {
-    let cells = Cells::build(Ending::Bare);
-    assert_eq!(cells.after(sector(&cells.void)), WHOLE);
-}
-
-// ---- a length
-
-#[test]
-fn a_length_below_d_is_an_error_that_names_file_and_offset() {
-    let cells = Cells::build(Ending::Bare);
-    let Place { file, from, .. } = &cells.below;
-    for to in [*from, from + 1, from + 500] {
-        assert_eq!(cells.after(cut(file, to)), error(file, *from), "cut to {to}");
-    }
-}
-
-#[test]
-fn a_length_at_d_is_a_torn_tail_told_and_the_epoch_before() {
-    let cells = Cells::build(Ending::Bare);
-    for to in [cells.at.from, cells.at.from + 1, cells.at.from + 500, cells.at.mark(), cells.at.end - 1] {
-        assert_eq!(cells.after(cut(&cells.at.file, to)), Verdict::Earlier, "cut to {to} of {:?}", cells.at);
-    }
+fn a_length() {
+    check("below D", &[Bare], |Cells { below: Place { file, from, .. }, .. }| {
+        [*from, from + 1, from + 500].map(|to| (cut(file, to), Is(error(file, *from))))
+    });
+    check("at D", &[Bare], |Cells { at, .. }| {
+        let lengths = [at.from, at.from + 1, at.from + 500, at.mark(), at.end - 1];
+        lengths.map(|to| (cut(&at.file, to), Is(Verdict::Earlier)))
+    });
+    check("at D with a witness", &WITNESSES, |Cells { at, .. }| {
+        [at.from, at.from + 500, at.end - 1].map(|to| (cut(&at.file, to), ErrorIn(at.file.clone())))
+    });
+    check("above D", &[Ahead], |cells| {
+        let Place { file, from, end } = &cells.above[0];
+        [from + 1, from + 500, end - 1].map(|to| (cut(file, to), Is(TOLD)))
+    });
+    check("above D, and nothing is left of it", &[Ahead], |cells| {
+        [(cut(&cells.above[0].file, cells.above[0].from), Is(WHOLE))]
+    });
+    check("void", &[Bare], |Cells { void, .. }| {
+        [void.from, void.from + 500].map(|to| (cut(&void.file, to), Is(WHOLE)))
+    });
 }
 
 #[test]
 fn a_length_at_d_between_blocks_of_the_only_log_is_what_a_crash_before_the_write_leaves() {
     // The bytes of a file that was left open are the same either way, so nothing can tell.
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
+    let (disk, rig, mut worker) = Rig::first_life_with_worker(1);
     let mut ends = Vec::new();
     for key in 0..2 {
-        let tid = worker.commit(&rig.epochs, key, b"durable").expect("runs");
-        rig.settle();
+        let tid = rig.commit_epoch(&mut worker, key, b"durable");
         assert!(rig.log.durable_epoch() >= tid.epoch());
         ends.push(rig.log.stats().bytes + OPENING_BYTES);
     }
@@ -141,271 +120,128 @@ fn a_length_at_d_between_blocks_of_the_only_log_is_what_a_crash_before_the_write
 }
 
 #[test]
-fn a_length_at_d_with_a_witness_is_an_error_that_names_the_file() {
-    for ending in WITNESSES {
-        let cells = Cells::build(ending);
-        for to in [cells.at.from, cells.at.from + 500, cells.at.end - 1] {
-            let verdict = cells.after(cut(&cells.at.file, to));
-            assert!(is_error_in(&verdict, &cells.at.file), "{ending:?} cut to {to}: {verdict:?}");
-        }
-    }
-}
-
-#[test]
-fn a_length_above_d_is_a_torn_tail_told() {
-    let cells = Cells::build(Ending::Ahead);
-    let above = &cells.above[0];
-    for to in [above.from + 1, above.from + 500, above.end - 1] {
-        assert_eq!(cells.after(cut(&above.file, to)), TOLD, "cut to {to}");
-    }
-    assert_eq!(cells.after(cut(&above.file, above.from)), WHOLE, "nothing is left of it");
-}
-
-#[test]
-fn a_length_that_is_void_is_ignored() {
-    let cells = Cells::build(Ending::Bare);
-    for to in [cells.void.from, cells.void.from + 500] {
-        assert_eq!(cells.after(cut(&cells.void.file, to)), WHOLE, "cut to {to}");
-    }
-}
-
-// ---- a file missing
-
-#[test]
-fn a_missing_file_below_d_is_an_error_that_names_it() {
-    let cells = Cells::build(Ending::Bare);
-    // A log's first file, though the next one is there; a whole log; one of a generation that is closed.
-    assert_eq!(cells.after(|disk| disk.lose(&cells.file(1, 2, 0))), error("log1/log-2-0", 0));
-    let whole = cells.after(|disk| (0..2).for_each(|number| disk.lose(&cells.file(1, 2, number))));
-    assert_eq!(whole, error("log1/log-2-0", 0));
-    let void = &cells.void.file;
-    assert!(matches!(cells.after(|disk| disk.lose(void)), Verdict::Damaged { .. }));
-}
-
-#[test]
-fn a_missing_file_at_d_is_told_and_the_epoch_before() {
-    let cells = Cells::build(Ending::Bare);
-    assert_eq!(cells.after(|disk| disk.lose(&cells.at.file)), Verdict::Earlier);
-}
-
-#[test]
-fn a_missing_file_at_d_with_a_witness_is_an_error_that_names_the_file_before() {
-    for ending in WITNESSES {
-        let cells = Cells::build(ending);
-        let verdict = cells.after(|disk| disk.lose(&cells.at.file));
-        assert!(is_error_in(&verdict, &cells.file(1, 2, 0)), "{ending:?}: {verdict:?}");
-    }
-}
-
-#[test]
-fn a_missing_file_above_d_is_told() {
-    let cells = Cells::build(Ending::FurtherAhead);
-    assert_eq!(cells.after(|disk| disk.lose(&cells.above[1].file)), TOLD);
-}
-
-#[test]
-fn a_missing_file_that_is_void_is_ignored() {
-    let cells = Cells::build(Ending::Bare);
-    let is_last = |name: &&String| name.starts_with("log0/log-1-") && !name.contains("-to-");
-    let files = cells.folder.disk.files();
-    let last = files.iter().find(is_last).expect("the file that was begun last");
-    let used_to = cells.bytes(last).iter().rposition(|byte| *byte != 0);
-    assert!(used_to.is_some_and(|at| (at as u64) < OPENING_BYTES), "{used_to:?}");
-    assert_eq!(cells.after(|disk| disk.lose(last)), WHOLE);
-}
-
-// ---- a file of another log, exchanged or copied
-
-#[test]
-fn a_file_of_another_log_below_d_is_an_error() {
-    let cells = Cells::build(Ending::Bare);
-    let (one, two) = (cells.file(0, 2, 0), cells.file(1, 2, 0));
-    assert_eq!(cells.after(|disk| disk.put(&two, disk.bytes(&one))), error(&two, 0));
-    let exchanged = cells.after(|disk| {
-        let bytes = disk.bytes(&two);
-        disk.put(&two, disk.bytes(&one));
-        disk.put(&one, bytes);
+fn a_missing_file() {
+    check("below D", &[Bare], |cells| {
+        // A log's first file, though the next one is there; a whole log; one of a generation that is closed.
+        let [first, second] = [0, 1].map(|number| cells.file(1, 2, number));
+        let whole = [first.clone(), second];
+        let whole: Change = Box::new(move |disk| whole.iter().for_each(|file| disk.lose(file)));
+        let named = || Is(error("log1/log-2-0", 0));
+        [(lost(&first), named()), (whole, named()), (lost(&cells.void.file), AnyError)]
     });
-    assert!(is_error_in(&exchanged, &one), "{exchanged:?}");
+    check("at D", &[Bare], |cells| [(lost(&cells.at.file), Is(Verdict::Earlier))]);
+    check("at D with a witness: the file before", &WITNESSES, |cells| {
+        [(lost(&cells.at.file), ErrorIn(cells.file(1, 2, 0)))]
+    });
+    check("above D", &[FurtherAhead], |cells| [(lost(&cells.above[1].file), Is(TOLD))]);
+    check("void", &[Bare], |cells| {
+        let is_last = |name: &&String| name.starts_with("log0/log-1-") && !name.contains("-to-");
+        let files = cells.folder.disk.files();
+        let last = files.iter().find(is_last).expect("the file that was begun last");
+        let used_to = cells.bytes(last).iter().rposition(|byte| *byte != 0);
+        assert!(used_to.is_some_and(|at| (at as u64) < OPENING_BYTES), "{used_to:?}");
+        [(lost(last), Is(WHOLE))]
+    });
+}
+
+/// Exchanged or copied.
+#[test]
+fn a_file_of_another_log() {
+    check("below D", &[Bare], |cells| {
+        let [one, two] = [0, 1].map(|log| cells.file(log, 2, 0));
+        let (first, second) = (cells.bytes(&one), cells.bytes(&two));
+        let (to_two, to_one) = (replaced(&two, first.clone()), replaced(&one, second));
+        let exchanged: Change = Box::new(move |disk| (to_two(disk), to_one(disk)).0);
+        [(replaced(&two, first), Is(error(&two, 0))), (exchanged, ErrorIn(one))]
+    });
+    let other = |cells: &Cells| replaced(&cells.at.file, cells.bytes(&cells.file(0, 2, 1)));
+    check("at D: the file before was closed", &[Bare], |cells| {
+        [(other(cells), Is(error(&cells.at.file, 0)))]
+    });
+    check("at D with a witness", &WITNESSES, |cells| [(other(cells), ErrorIn(cells.file(1, 2, 0)))]);
+    check("above D: the file before was closed", &[FurtherAhead], |cells| {
+        let file = &cells.above[1].file;
+        [(replaced(file, cells.bytes(&cells.file(1, 2, 1))), Is(error(file, 0)))]
+    });
 }
 
 #[test]
-fn a_file_of_another_log_at_d_is_an_error_as_the_one_before_was_closed() {
-    let cells = Cells::build(Ending::Bare);
-    let other = cells.bytes(&cells.file(0, 2, 1));
-    assert_eq!(cells.after(|disk| disk.put(&cells.at.file, other)), error(&cells.at.file, 0));
+fn an_emptied_file() {
+    let first = |cells: &Cells| cells.file(1, 2, 0);
+    check("below D", &[Bare], |cells| [(cut(&first(cells), 0), Is(error(&first(cells), 0)))]);
+    check("at D: the file before was closed", &[Bare, Closed], |cells| [(cut(&cells.at.file, 0), AnyError)]);
+    check("above D: the file before was closed", &[FurtherAhead], |cells| {
+        [(cut(&cells.above[1].file, 0), Is(error(&cells.above[1].file, 0)))]
+    });
 }
 
+/// A file of the same log at another place.
 #[test]
-fn a_file_of_another_log_at_d_with_a_witness_is_an_error() {
-    for ending in WITNESSES {
-        let cells = Cells::build(ending);
-        let other = cells.bytes(&cells.file(0, 2, 1));
-        let verdict = cells.after(|disk| disk.put(&cells.at.file, other));
-        assert!(is_error_in(&verdict, &cells.file(1, 2, 0)), "{ending:?}: {verdict:?}");
-    }
+fn a_file_copied_over() {
+    check("one below D, and the one at D", &[Bare], |cells| {
+        let (first, at) = (cells.file(1, 2, 0), &cells.at.file);
+        let copies = [(&first, at), (at, &first)];
+        copies.map(|(to, from)| (replaced(to, cells.bytes(from)), ErrorIn(first.clone())))
+    });
+    check("one above D", &[FurtherAhead], |cells| {
+        let before = cells.file(0, 2, 1);
+        [(replaced(&cells.above[1].file, cells.bytes(&before)), ErrorIn(before))]
+    });
 }
-
-#[test]
-fn a_file_of_another_log_above_d_is_an_error_as_the_one_before_was_closed() {
-    let cells = Cells::build(Ending::FurtherAhead);
-    let other = cells.bytes(&cells.file(1, 2, 1));
-    let verdict = cells.after(|disk| disk.put(&cells.above[1].file, other));
-    assert_eq!(verdict, error(&cells.above[1].file, 0));
-}
-
-// ---- an emptied file
-
-#[test]
-fn an_emptied_file_below_d_is_an_error() {
-    let cells = Cells::build(Ending::Bare);
-    let first = cells.file(1, 2, 0);
-    assert_eq!(cells.after(cut(&first, 0)), error(&first, 0));
-}
-
-#[test]
-fn an_emptied_file_at_d_is_an_error_as_the_one_before_was_closed() {
-    for ending in [Ending::Bare, Ending::Closed] {
-        let cells = Cells::build(ending);
-        let verdict = cells.after(cut(&cells.at.file, 0));
-        assert!(matches!(verdict, Verdict::Damaged { .. }), "{ending:?}: {verdict:?}");
-    }
-}
-
-#[test]
-fn an_emptied_file_above_d_is_an_error_as_the_one_before_was_closed() {
-    let cells = Cells::build(Ending::FurtherAhead);
-    assert_eq!(cells.after(cut(&cells.above[1].file, 0)), error(&cells.above[1].file, 0));
-}
-
-// ---- a file of the same log at another place
-
-#[test]
-fn a_file_copied_over_one_below_d_is_an_error() {
-    let cells = Cells::build(Ending::Bare);
-    let first = cells.file(1, 2, 0);
-    let verdict = cells.after(|disk| disk.put(&first, disk.bytes(&cells.at.file)));
-    assert!(is_error_in(&verdict, &first), "{verdict:?}");
-}
-
-#[test]
-fn a_file_copied_over_the_one_at_d_is_an_error() {
-    let cells = Cells::build(Ending::Bare);
-    let first = cells.file(1, 2, 0);
-    let verdict = cells.after(|disk| disk.put(&cells.at.file, disk.bytes(&first)));
-    assert!(is_error_in(&verdict, &first), "{verdict:?}");
-}
-
-#[test]
-fn a_file_copied_over_one_above_d_is_an_error() {
-    let cells = Cells::build(Ending::FurtherAhead);
-    let before = cells.file(0, 2, 1);
-    let verdict = cells.after(|disk| disk.put(&cells.above[1].file, disk.bytes(&before)));
-    assert!(is_error_in(&verdict, &before), "{verdict:?}");
-}
-
-// ---- the same file under a second legal name
 
 /// The other name that this file could have.
 fn second_name(file: &str) -> String {
     file.split_once("-to-").map_or_else(|| format!("{file}-to-3"), |(open, _)| open.to_owned())
 }
 
-fn assert_second_name_is_an_error(ending: Ending, file: impl FnOnce(&Cells) -> String) {
-    let cells = Cells::build(ending);
-    let file = file(&cells);
-    let verdict = cells.after(|disk| disk.put(&second_name(&file), disk.bytes(&file)));
-    let names = [file.clone(), second_name(&file)];
-    assert!(names.iter().any(|name| is_error_in(&verdict, name)), "{verdict:?}");
-}
+/// A file's place, and the ending that has one.
+type Column = (&'static str, Ending, fn(&Cells) -> &Place);
+
+const COLUMNS: [Column; 4] = [
+    ("below D", Bare, |cells| &cells.below),
+    ("at D", Bare, |cells| &cells.at),
+    ("above D", FurtherAhead, |cells| &cells.above[1]),
+    ("void", Bare, |cells| &cells.void),
+];
 
 #[test]
-fn a_second_name_of_a_file_below_d_is_an_error() {
-    assert_second_name_is_an_error(Ending::Bare, |cells| cells.below.file.clone());
-}
-
-#[test]
-fn a_second_name_of_the_file_at_d_is_an_error() {
-    assert_second_name_is_an_error(Ending::Bare, |cells| cells.at.file.clone());
-}
-
-#[test]
-fn a_second_name_of_a_file_above_d_is_an_error() {
-    assert_second_name_is_an_error(Ending::FurtherAhead, |cells| cells.above[1].file.clone());
-}
-
-#[test]
-fn a_second_name_of_a_file_that_ends_void_is_an_error() {
-    assert_second_name_is_an_error(Ending::Bare, |cells| cells.void.file.clone());
-}
-
-#[test]
-fn a_second_copy_under_the_next_number_is_an_error() {
-    let cells = Cells::build(Ending::Bare);
-    let verdict = cells.after(|disk| disk.put("log1/log-2-2", disk.bytes(&cells.at.file)));
-    assert!(is_error_in(&verdict, &cells.at.file), "{verdict:?}");
-}
-
-// ---- an older copy
-
-#[test]
-fn a_stale_file_below_d_is_an_error_that_names_it() {
-    let cells = Cells::build(Ending::Bare);
-    let (file, stale) = (cells.file(1, 2, 0), cells.stale(1, 2, 0));
-    let verdict = cells.after(|disk| disk.put(&file, stale));
-    assert!(is_error_in(&verdict, &file), "{verdict:?}");
-}
-
-#[test]
-fn a_stale_file_at_d_is_told_by_the_other_logs_entries_and_the_epoch_before() {
-    let cells = Cells::build(Ending::Bare);
-    let stale = cells.stale(1, 2, 1);
-    assert_eq!(cells.after(|disk| disk.put(&cells.at.file, stale)), Verdict::Earlier);
-}
-
-#[test]
-fn a_stale_file_at_d_with_a_witness_is_an_error_that_names_it() {
-    for ending in WITNESSES {
+fn a_second_name() {
+    for (column, ending, place) in COLUMNS {
         let cells = Cells::build(ending);
-        let stale = cells.stale(1, 2, 1);
-        let verdict = cells.after(|disk| disk.put(&cells.at.file, stale));
-        assert!(is_error_in(&verdict, &cells.at.file), "{ending:?}: {verdict:?}");
+        let file = &place(&cells).file;
+        let verdict = cells.after(replaced(&second_name(file), cells.bytes(file)));
+        let is_named = is_error_in(&verdict, file) || is_error_in(&verdict, &second_name(file));
+        assert!(is_named, "{column}: {verdict:?}");
     }
 }
 
+/// Under the next number.
 #[test]
-fn a_stale_file_above_d_is_the_state_at_d() {
-    let cells = Cells::build(Ending::Ahead);
-    let above = &cells.above[0];
-    let stale = cells.stale(0, 2, 1);
-    assert_eq!(cells.after(|disk| disk.put(&above.file, stale)), WHOLE);
+fn a_second_copy() {
+    check("at D", &[Bare], |Cells { at, folder, .. }| {
+        [(replaced("log1/log-2-2", folder.disk.bytes(&at.file)), ErrorIn(at.file.clone()))]
+    });
 }
 
-// ---- a file of another database, or of another time
-
-fn assert_foreign_is_an_error(ending: Ending, file: impl Fn(&Cells) -> String) {
-    let (cells, other) = (Cells::build(ending), Cells::build(ending));
-    let file = file(&cells);
-    let foreign = other.bytes(&file);
-    assert_eq!(cells.after(|disk| disk.put(&file, foreign)), error(&file, 0));
+/// An older copy.
+#[test]
+fn a_stale_file() {
+    check("below D", &[Bare], |cells| {
+        let file = cells.file(1, 2, 0);
+        [(replaced(&file, cells.stale(1, 2, 0)), ErrorIn(file))]
+    });
+    let stale = |cells: &Cells| replaced(&cells.at.file, cells.stale(1, 2, 1));
+    check("at D: told by the other log's entries", &[Bare], |cells| [(stale(cells), Is(Verdict::Earlier))]);
+    check("at D with a witness", &WITNESSES, |cells| [(stale(cells), ErrorIn(cells.at.file.clone()))]);
+    check("above D", &[Ahead], |cells| [(replaced(&cells.above[0].file, cells.stale(0, 2, 1)), Is(WHOLE))]);
 }
 
+/// Of another database, or of another time.
 #[test]
-fn a_foreign_file_below_d_is_an_error_that_names_it() {
-    assert_foreign_is_an_error(Ending::Bare, |cells| cells.below.file.clone());
-}
-
-#[test]
-fn a_foreign_file_at_d_is_an_error_that_names_it() {
-    assert_foreign_is_an_error(Ending::Bare, |cells| cells.at.file.clone());
-}
-
-#[test]
-fn a_foreign_file_above_d_is_an_error_that_names_it() {
-    assert_foreign_is_an_error(Ending::FurtherAhead, |cells| cells.above[1].file.clone());
-}
-
-#[test]
-fn a_foreign_file_in_a_closed_generation_is_an_error_that_names_it() {
-    assert_foreign_is_an_error(Ending::Bare, |cells| cells.void.file.clone());
+fn a_foreign_file() {
+    for (column, ending, place) in COLUMNS {
+        let (cells, other) = (Cells::build(ending), Cells::build(ending));
+        let file = &place(&cells).file;
+        assert_eq!(cells.after(replaced(file, other.bytes(file))), error(file, 0), "{column}");
+    }
 }
