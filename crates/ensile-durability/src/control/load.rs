@@ -99,8 +99,8 @@ impl ProbedCapacity {
 }
 
 impl LoadAverage {
-    /// Estimate that starts at this time with these counts: at the open, with no counts, and again at every change of the
-    /// rules.
+    /// Estimate that starts at this time with these counts: at the open, with no counts, and again at every change of
+    /// the rules.
     pub(crate) fn new(now_nanos: u64, counted: LoadCounts) -> Self {
         let is_of_requests = counted.has_requests();
         let probed = ProbedCapacity::default();

@@ -64,8 +64,8 @@ impl<S, K, V> fmt::Debug for Index<S, K, V> {
     }
 }
 
-/// The function that computes a row's secondary key from the bytes of the row. The key is delimited, because in an index
-/// that is not unique the primary key follows.
+/// The function that computes a row's secondary key from the bytes of the row. The key is delimited, because in an
+/// index that is not unique the primary key follows.
 pub(super) fn key_function<S: Key, K: Key, V: Value>(
     key: impl Fn(&K, &V) -> Option<S> + Send + Sync + 'static,
 ) -> IndexKeyFn {

@@ -281,9 +281,9 @@ pub(crate) enum MarkSearch {
     EndsAt(u64),
 }
 
-/// Finds the end of the first mark of `least` or more, in a file whose chain ends at `end`. `recovery::copied_logs` cuts
-/// a log of a copy at this place: at the S of a copy beside running loggers (N20), or at the epoch of a restore to an
-/// earlier epoch (A5).
+/// Finds the end of the first mark of `least` or more, in a file whose chain ends at `end`. `recovery::copied_logs`
+/// cuts a log of a copy at this place: at the S of a copy beside running loggers (N20), or at the epoch of a restore to
+/// an earlier epoch (A5).
 pub(crate) fn end_of_mark(
     disk: &dyn Disk,
     file: SegmentFile,

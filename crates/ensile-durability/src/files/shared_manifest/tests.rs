@@ -5,7 +5,7 @@
 use super::*;
 use crate::entry_type::TypeRole;
 use crate::files::manifest::application::application_name;
-use crate::files::manifest::generation::Generation;
+use crate::files::manifest::generation::{Generation, LogSpan};
 use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
 use crate::files::names::{PartName, SegmentFile, SegmentName};
 use crate::recoverable::EntryKind;
