@@ -63,6 +63,8 @@ mod backup;
 
 mod shipping;
 
+mod figures;
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod near_duplicates;
 
