@@ -17,6 +17,8 @@ mod worker;
 mod object_state;
 mod stats;
 
+pub(crate) mod figures;
+
 mod open_folder;
 
 mod entry;
