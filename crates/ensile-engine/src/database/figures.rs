@@ -56,9 +56,10 @@ figures! { Stats {
 /// let numbers = db.table::<u64, u64>("numbers")?;
 /// db.run(|tx| tx.put(&numbers, &1, &100))?;
 ///
-/// let mut text = String::new();
-/// stats::prometheus(&db.stats(), &mut text);
-/// assert!(text.contains("# TYPE ensile_commits_total counter\nensile_commits_total 1\n"));
+/// let (figures, mut text) = (db.stats(), String::new());
+/// stats::prometheus(&figures, &mut text);
+/// let commits = figures.commits;
+/// assert!(text.contains(&format!("# TYPE ensile_commits_total counter\nensile_commits_total {commits}\n")));
 /// # Ok(()) }
 /// ```
 ///
