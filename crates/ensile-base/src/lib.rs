@@ -10,6 +10,7 @@
 
 pub mod checksum;
 pub mod clock;
+pub mod figures;
 pub mod limits;
 mod panics;
 pub mod random;

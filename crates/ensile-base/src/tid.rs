@@ -22,6 +22,7 @@ use crate::limits::{EPOCH_BITS, SEQUENCE_BITS, STATUS_BITS};
 /// assert!(Epoch::ZERO < e);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Epoch(u64);
 
 impl Epoch {

@@ -46,6 +46,8 @@ mod backup;
 
 mod shipping;
 
+mod figures;
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod near_duplicates;
 

@@ -115,9 +115,11 @@ pub mod recovery {
 
 /// Statistics and health of an open database.
 pub mod stats {
+    pub use ensile_base::figures::{Figure, FigureKind, FigureUnit};
     pub use ensile_durability::{CheckpointStats, Health, LogStats};
     pub use ensile_memory::MemoryStats;
 
+    pub use crate::database::figures::{figures, prometheus};
     pub use crate::database::health::{DatabaseHealth, Stats};
 
     /// Size of a record before its value, in bytes.

@@ -43,6 +43,7 @@ impl MemoryConfig {
 
 /// Figures of a [`Memory`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct MemoryStats {
     /// Bytes of chunks in use by caches, in whole or in part.
@@ -55,6 +56,13 @@ pub struct MemoryStats {
     /// worker. The remaining bytes of `chunk_bytes` are free for further blocks.
     pub live_bytes: u64,
 }
+
+ensile_base::figures! { MemoryStats {
+    chunk_bytes: gauge(Bytes, "memory_chunk_bytes", "Bytes of chunks in use, in whole or in part");
+    empty_bytes: gauge(Bytes, "memory_empty_bytes", "Bytes of unused chunks, for any use or for the system");
+    large_bytes: gauge(Bytes, "memory_large_bytes", "Bytes in large blocks, outside the chunks");
+    live_bytes: gauge(Bytes, "memory_live_bytes", "Bytes of rows, versions and index nodes in use");
+} }
 
 /// The memory of one database.
 pub struct Memory {

@@ -90,6 +90,13 @@ pub use shape::TypeShape;
 pub use take_over::SharedObjects;
 pub use take_over::{SharedFolder, take_over};
 
+/// Figures of open objects under names of their own, for Prometheus and other programs.
+pub mod stats {
+    pub use ensile_base::figures::{Figure, FigureKind, FigureUnit};
+
+    pub use crate::runtime::figures::{figures, prometheus};
+}
+
 /// Limits of this crate's arguments.
 pub mod limits {
     pub use ensile_base::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, OBJECT_BYTES_MAX, TRANSACTION_BYTES_MAX};

@@ -78,7 +78,8 @@
 //! - `object-store`: `folder::SharedObjects`, for [`Builder::ship_to`] and [`folder::take_over`]: a shared store in an
 //!   object store, over the crate `object_store` 0.14. An application also depends on `object_store`, with the features
 //!   `aws`, `gcp` or `azure`.
-//! - `serde`: values in postcard's format, `Serde<T>` and `serde_value!`.
+//! - `serde`: values in postcard's format, `Serde<T>` and `serde_value!`; `Serialize` for the statistics and the health
+//!   of [`stats`].
 //! - `simulation`: a database for tests that drive clock and threads themselves; not for applications.
 //!
 //! Neighbours: applications above; `ensile-engine` has every item.
@@ -120,6 +121,9 @@ mod documents {
 
     #[doc = include_str!("../../../docs/guide/operations.md")]
     struct Operations;
+
+    #[doc = include_str!("../../../docs/guide/metrics.md")]
+    struct Metrics;
 
     #[doc = include_str!("../../../docs/guide/errors.md")]
     struct Errors;

@@ -22,6 +22,7 @@ use crate::{DurabilityError, Result, StorageError};
 
 /// Figures of an installed checkpoint.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CheckpointReport {
     /// Number of the checkpoint.
@@ -60,6 +61,7 @@ pub struct CheckpointReport {
 
 /// Ranges that a turn of a cycling checkpoint took (SiloR §8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CheckpointTurn {
     /// Index of the first taken range in key order, from 0.
@@ -85,6 +87,7 @@ pub(crate) fn picture_epoch(low: Epoch, high: Epoch) -> Option<Epoch> {
 
 /// Progress of an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CheckpointProgress {
     /// Number of written bytes.

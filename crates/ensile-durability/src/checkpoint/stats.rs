@@ -14,6 +14,7 @@ use crate::counter::Counter;
 
 /// Figures of checkpoints since the database was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct CheckpointStats {
     /// Number of installed attempts.

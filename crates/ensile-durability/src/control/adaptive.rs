@@ -12,6 +12,8 @@ const WINDOW_MIN: Duration = Duration::from_secs(1);
 
 /// Unit of an [`AdaptiveThreshold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum ThresholdMeasure {
     /// Bytes of log; without a log, bytes that commits have changed.
@@ -148,6 +150,7 @@ impl AdaptiveThreshold {
 
 /// State of an adaptive threshold at the last decision about a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ThresholdReading {
     /// Load; 1 is the capacity.

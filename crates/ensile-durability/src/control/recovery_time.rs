@@ -153,6 +153,7 @@ fn dot<const N: usize>(costs: &[f64; N], amounts: [f64; N]) -> f64 {
 
 /// Forecast of the time that the next open would take if the process ended now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RecoveryForecast {
     /// Target time of a recovery; `None` if no target is set.
@@ -177,6 +178,7 @@ pub struct RecoveryForecast {
 
 /// Rates of a [`RecoveryForecast`], for all threads together and for entries like the present entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RecoveryRates {
     /// True if a recovery of this folder was measured; otherwise the rates are assumed.

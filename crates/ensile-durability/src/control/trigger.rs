@@ -68,6 +68,8 @@ pub(crate) struct Situation {
 
 /// Reason why a checkpoint begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum CheckpointReason {
     /// A caller asked, or waits for a result.
@@ -128,6 +130,14 @@ impl fmt::Display for CheckpointVerdict {
             Self::NotDue => f.write_str("not_due"),
             Self::HardlyGrew => f.write_str("hardly_grew"),
         }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for CheckpointVerdict {
+    /// The word of [`Display`](fmt::Display).
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

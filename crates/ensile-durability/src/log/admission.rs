@@ -18,6 +18,8 @@ use crate::DurabilityError;
 
 /// State of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(tag = "state", content = "reason", rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Health {
     /// The log takes entries.
@@ -32,6 +34,7 @@ pub enum Health {
     Closed,
     /// A write or sync failed, or another machine has taken over, with the reason. Nothing becomes durable any more.
     /// Open the database again.
+    #[cfg_attr(feature = "serde", serde(rename = "stopped"))]
     Poisoned(String),
     /// A file or folder of the database was removed while the database was open (L9), with its name. Nothing becomes
     /// durable any more. Restore a backup into an empty folder.

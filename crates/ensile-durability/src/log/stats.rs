@@ -8,6 +8,7 @@ use crate::counter::Counter;
 
 /// Figures of the log since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LogStats {
     /// Bytes written, marks included.

@@ -96,6 +96,7 @@ pub fn check_shipping(shipping: &ShippingConfig, loggers: usize) -> Result<(), D
 
 /// Figures of shipping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ShippingStats {
     /// Last epoch up to which the state in the shared store is complete. Once the database is fenced, the figure says
@@ -118,12 +119,20 @@ pub struct ShippingStats {
     /// Number of failed attempts. Shipping tries again every second.
     pub failures: u64,
     /// Text of the last error; `None` after a success.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_text"))]
     pub last_error: Option<Arc<str>>,
     /// Description of the take-over, if another machine has taken over. Nothing is shipped any more.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize_text"))]
     pub fenced: Option<Arc<str>>,
     /// Number of times that log files were removed before shipping. The next state in the store then needs the next
     /// checkpoint.
     pub overruns: u64,
+}
+
+/// Serializes a shared text. Serde itself takes an `Arc` only with a feature that applications may not want.
+#[cfg(feature = "serde")]
+fn serialize_text<S: serde::Serializer>(text: &Option<Arc<str>>, serializer: S) -> Result<S::Ok, S::Error> {
+    serde::Serialize::serialize(&text.as_deref(), serializer)
 }
 
 /// Outcome of a step, and the time of the next useful step.

@@ -12,6 +12,7 @@ use crate::shared_state::SharedState;
 
 /// Figures of a database since its open.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// Number of committed transactions, including read-only transactions; snapshots do not count.
@@ -66,6 +67,7 @@ pub struct Stats {
 
 /// Obstacles to the work of a database: see [`Database::health`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct DatabaseHealth {
     /// State of the log: running, waiting for space, or stopped; `None` in memory. Without a log, the state of

@@ -2,6 +2,7 @@
 //!
 //! Neighbours: `open` makes a database; `read_path`, `transaction` and `typed_api` add the operations.
 
+pub(crate) mod figures;
 pub(crate) mod health;
 pub(crate) mod owner;
 pub(crate) mod threads;

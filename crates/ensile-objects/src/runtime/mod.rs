@@ -15,6 +15,8 @@ mod worker;
 mod object_state;
 mod stats;
 
+pub(crate) mod figures;
+
 mod open_folder;
 
 mod entry;

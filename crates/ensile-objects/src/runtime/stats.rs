@@ -9,6 +9,7 @@ use super::watchdog::WaitingCallBack;
 
 /// Figures of open objects.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct ObjectsStats {
     /// Number of objects, and of removed objects that are remembered since the last checkpoint.

@@ -15,6 +15,7 @@ const SHOWN_FROM_NANOS: u64 = 10_000_000_000;
 /// A call-back of a checkpoint without progress for ten seconds or more. The call-back waits, perhaps for the guard of
 /// an object. No checkpoint ends, and a close waits, until the call-back returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct WaitingCallBack {
     /// Number of the object that the call-back writes; of a call-back that enumerates objects itself, the smallest
     /// number that this object can have.

@@ -7,6 +7,7 @@ mod batches;
 mod common;
 mod compatibility;
 mod face;
+mod figures;
 mod handles;
 mod isolation;
 mod misuse;
