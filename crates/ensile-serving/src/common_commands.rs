@@ -3,55 +3,41 @@
 //! `HELLO`, `CLIENT`, `COMMAND` and `CONFIG GET` exist as far as redis-cli, redis-benchmark and client libraries need
 //! them. The replies are true: a parameter that this server lacks is not shown, and nothing can be set.
 //!
-//! Neighbours: [`super::execution`] calls for commands that the service does not have; `handshake` has the commands
+//! Neighbours: [`crate::execution`] calls for commands that the service does not have; `handshake` has the commands
 //! that a client sends at the start of a connection.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use ensile_net::NetLimits;
-use ensile_objects::ObjectDurability;
 use ensile_resp::{ReplyEncoder, Request};
 
-use super::client_state::ClientState;
-use super::figures::{VERSION, figures};
-use super::flow::{ANSWERED, Flow};
-use super::handshake;
-use super::queue::CommandQueue;
-use super::state::ServerState;
-use crate::service::{CommandInfo, Service, is_called, takes};
+use crate::command::{CommandInfo, WhileQueueing, is_called, takes};
+use crate::execution::NewReply;
+use crate::handshake;
+use crate::info::InfoText;
+use crate::queue::CommandQueue;
+use crate::service::{ANSWERED, Call, Outcome, Service};
+use crate::state::ServerState;
+
+/// Version of this crate.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Error text for the commands of conditional transactions.
 const NO_WATCH: &str = "WATCH and UNWATCH do not exist here: EXEC has no condition, and is not one transaction; SET key \
      value IFEQ expected is compare-and-set";
 
-/// Treatment of a command between `MULTI` and `EXEC`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WhileQueueing {
-    /// The request is queued.
-    Queued,
-    /// The request is carried out at once. The queue stays as it is.
-    AtOnce,
-    /// The request is refused, and `EXEC` carries out nothing.
-    Refused,
-    /// The queue is carried out.
-    Exec,
-}
-
 /// A command of every server.
 #[derive(Debug)]
-pub(super) struct CommonCommand {
-    pub(super) info: CommandInfo,
-    while_queueing: WhileQueueing,
+pub(crate) struct CommonCommand {
+    pub(crate) info: CommandInfo,
 }
 
 impl CommonCommand {
     /// Treatment of a request of this command between `MULTI` and `EXEC`.
-    pub(super) fn while_queueing(&self, request: Request<'_>) -> WhileQueueing {
+    pub(crate) fn while_queueing<S: Service>(&self, request: Request<'_>) -> WhileQueueing {
         match self.info.name {
-            // The refusal of another database ends the connection, so nothing of the transaction may come before.
-            "SELECT" if handshake::is_the_database(request) => WhileQueueing::Queued,
-            _ => self.while_queueing,
+            // A refusal may end the connection, so nothing of the transaction may come before.
+            "SELECT" if handshake::database_of::<S>(request).is_some() => WhileQueueing::Queued,
+            _ => self.info.while_queueing,
         }
     }
 }
@@ -101,12 +87,13 @@ const fn common(
     while_queueing: WhileQueueing,
     summary: &'static str,
 ) -> CommonCommand {
-    assert!(arity != 0, "a request has the command's name");
-    CommonCommand { info: CommandInfo { name, arity, flags, keys: (0, 0, 0), summary }, while_queueing }
+    CommonCommand {
+        info: CommandInfo::new(name, arity, flags, (0, 0, 0), summary).while_queueing(while_queueing),
+    }
 }
 
 /// Replies that the number of arguments is wrong.
-pub(super) fn wrong_number(name: &str, reply: &mut ReplyEncoder<'_>) {
+pub(crate) fn wrong_number(name: &str, reply: &mut ReplyEncoder<'_>) {
     let name = name.to_ascii_lowercase();
     reply.error("ERR", &format!("wrong number of arguments for '{name}' command"));
 }
@@ -115,14 +102,14 @@ pub(super) fn wrong_number(name: &str, reply: &mut ReplyEncoder<'_>) {
 ///
 /// # Errors
 /// The step after the written error: the request is no such command.
-pub(super) fn find(
+pub(crate) fn find(
     request: Request<'_>,
     reply: &mut ReplyEncoder<'_>,
-) -> Result<&'static CommonCommand, Flow> {
+) -> Result<&'static CommonCommand, Outcome> {
     let name = request.get(0).unwrap_or_default();
     if FOREIGN.iter().any(|foreign| is_called(name, foreign)) {
         reply.error("ERR", "this is no HTTP server: nothing after this line is carried out");
-        return Err(Flow::ReplyAndClose);
+        return Err(Outcome::ReplyAndClose);
     }
     let Some(command) = COMMANDS.iter().find(|command| is_called(name, command.info.name)) else {
         unknown(request, reply);
@@ -133,7 +120,7 @@ pub(super) fn find(
     if !command.info.takes(request.len()) || (!takes_more && request.len() > 2) {
         wrong_number(name, reply);
         // The client takes itself for one of another user, or of another database.
-        return Err(if matches!(name, "AUTH" | "SELECT") { Flow::ReplyAndClose } else { ANSWERED });
+        return Err(if matches!(name, "AUTH" | "SELECT") { Outcome::ReplyAndClose } else { ANSWERED });
     }
     let mut subcommands = SUBCOMMANDS.iter().filter(|(of, ..)| *of == name).peekable();
     let (Some(word), true) = (request.get(1), subcommands.peek().is_some()) else { return Ok(command) };
@@ -151,13 +138,20 @@ pub(super) fn find(
 }
 
 /// Carries out a request of a command of every server, other than `EXEC`. [`find`] has checked the request.
-pub(super) fn carry_out<S: Service>(
-    state: &ServerState<S>,
-    client: &mut ClientState,
+pub(crate) fn carry_out<S: Service>(
+    call: Call<'_, S>,
     command: &CommonCommand,
-    request: Request<'_>,
+    reply: &mut NewReply<'_>,
+) -> Outcome {
+    reply.write(|reply| write_reply(call, command, reply))
+}
+
+fn write_reply<S: Service>(
+    call: Call<'_, S>,
+    command: &CommonCommand,
     reply: &mut ReplyEncoder<'_>,
-) -> Flow {
+) -> Outcome {
+    let Call { client, request, server, .. } = call;
     match command.info.name {
         "PING" => match request.get(1) {
             Some(text) => reply.bulk(text),
@@ -170,31 +164,37 @@ pub(super) fn carry_out<S: Service>(
             reply.simple("OK");
         }
         "DISCARD" => match client.queue.take() {
-            Some(_) => reply.simple("OK"),
+            Some(_) => {
+                server.service.discard(client);
+                reply.simple("OK");
+            }
             None => reply.error("ERR", "DISCARD without MULTI"),
         },
         "WATCH" if client.queue.is_some() => reply.error("ERR", "WATCH inside MULTI is not allowed"),
         "WATCH" | "UNWATCH" => reply.error("ERR", NO_WATCH),
-        "HELLO" => return handshake::hello::<S>(client, request, reply),
-        "AUTH" => return handshake::auth(reply),
-        "SELECT" => return handshake::select(request, reply),
+        "HELLO" => return handshake::hello(server, client, request, reply),
+        "AUTH" => return handshake::auth(server, client, request, reply),
+        "SELECT" => return handshake::select::<S>(client, request, reply),
         "CLIENT" => handshake::client(client, request, reply),
         "COMMAND" => tell_commands::<S>(request, reply),
-        "CONFIG" => config(state, request, reply),
-        "INFO" => reply.verbatim(*b"txt", figures(state).as_bytes()),
+        "CONFIG" => tell_parameters(server, request, reply),
+        "INFO" => {
+            let mut text = InfoText::new(request.iter().skip(1));
+            server.service.info(&server.figures(), &mut text);
+            reply.verbatim(*b"txt", text.as_str().as_bytes());
+        }
         "BGSAVE" => {
-            // The handle could wait for the checkpoint's end, and no caller does.
-            drop(state.service.persistent_objects().checkpoint());
+            server.service.checkpoint();
             reply.simple("Background saving started");
         }
         "SHUTDOWN" => match request.get(1).map(<[u8]>::to_ascii_uppercase).as_deref() {
-            None | Some(b"SAVE" | b"NOSAVE" | b"NOW" | b"FORCE") => return Flow::Stop,
+            None | Some(b"SAVE" | b"NOSAVE" | b"NOW" | b"FORCE") => return Outcome::Stop,
             _ => reply.error("ERR", "SHUTDOWN takes no such argument; it makes all that is logged durable"),
         },
         name => {
             debug_assert_eq!(name, "QUIT", "each other command has an arm of its own");
             reply.simple("OK");
-            return Flow::ReplyAndClose;
+            return Outcome::ReplyAndClose;
         }
     }
     ANSWERED
@@ -218,9 +218,11 @@ fn unknown(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
     reply.error("ERR", &format!("unknown command '{name}', with args beginning with: {arguments}"));
 }
 
-/// Every command, the service's first.
+/// Every command, the service's first. A command of the service replaces the common command of its name.
 fn all_commands<S: Service>() -> impl Iterator<Item = &'static CommandInfo> {
-    S::COMMANDS.iter().map(|command| &command.info).chain(COMMANDS.iter().map(|command| &command.info))
+    let own = S::commands().iter().map(AsRef::as_ref);
+    let is_replaced = |info: &&CommandInfo| S::find_command(info.name.as_bytes()).is_some();
+    own.chain(COMMANDS.iter().map(|command| &command.info).filter(move |info| !is_replaced(info)))
 }
 
 fn tell_commands<S: Service>(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
@@ -280,31 +282,12 @@ fn tell_command(info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {
     [first, last, step].into_iter().for_each(|at| reply.integer(at));
 }
 
-/// Replies parameters in redis' words: the use of a log, the time of its syncs, and an empty `save`, because no
-/// schedule keeps data beside the log. A process-safe result has reached the system before its reply, as with
-/// `everysec`. Times are in seconds, and zero is none; a memory of zero bytes is no limit.
-fn config<S: Service>(state: &ServerState<S>, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
-    let (log, sync) = match state.durability {
-        ObjectDurability::Strict => ("yes", "always"),
-        ObjectDurability::Relaxed | ObjectDurability::Process => ("yes", "everysec"),
-        ObjectDurability::NoLog => ("no", "no"),
-    };
-    let seconds = |time: Option<Duration>| time.map_or(0, |time| time.as_secs()).to_string();
-    let NetLimits { idle, keepalive, .. } = *state.limits.lock();
-    let (idle, keepalive) = (seconds(idle), seconds(keepalive));
-    let memory = state.client_memory_max().unwrap_or(0).to_string();
-    let parameters = [
-        ("appendonly", log),
-        ("appendfsync", sync),
-        ("save", ""),
-        ("databases", "1"),
-        ("timeout", idle.as_str()),
-        ("tcp-keepalive", keepalive.as_str()),
-        ("maxmemory-clients", memory.as_str()),
-    ];
-    let is_asked = |(name, _): &&(&str, &str)| request.iter().skip(2).any(|asked| is_called(asked, name));
-    reply.map(parameters.iter().filter(is_asked).count());
-    for (name, value) in parameters.iter().filter(is_asked) {
+/// Replies parameters by their names.
+fn tell_parameters<S: Service>(server: &ServerState<S>, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
+    let mut parameters = server.parameters();
+    parameters.retain(|(name, _)| request.iter().skip(2).any(|asked| is_called(asked, name)));
+    reply.map(parameters.len());
+    for (name, value) in &parameters {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
     }

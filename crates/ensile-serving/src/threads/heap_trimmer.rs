@@ -4,7 +4,7 @@
 //! Invariant: W17. Under a steady load the thread does nothing: a look at the heap of a large table takes milliseconds,
 //! in which loops may wait.
 //!
-//! Neighbours: loops report each fall from a peak ([`crate::server::ServerState`]); `ensile-memory` calls the
+//! Neighbours: loops report each fall from a peak ([`crate::ServerState`]); `ensile-memory` calls the
 //! allocator.
 
 use std::io;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ensile_memory::heap::trim_heap;
 
-use crate::server::CLIENT_MEMORY_BYTES;
+use crate::CLIENT_MEMORY_BYTES;
 
 /// Memory freed by connections after which free memory goes back, in bytes.
 const FALLEN_BYTES: usize = 16 << 20;

@@ -1,6 +1,6 @@
 //! Limits of a server's connections, requests and memory, and the texts of the requests' limits.
 //!
-//! Neighbours: [`super::ServiceLoop`] reads requests within the limits; `threads` lowers the number of connections to
+//! Neighbours: [`crate::ServiceLoop`] reads requests within the limits; `threads` lowers the number of connections to
 //! the descriptors of the process.
 
 use std::time::Duration;
@@ -9,7 +9,12 @@ use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use ensile_net::NetLimits;
 use ensile_resp::{ProtocolError, RequestLimits};
 
-use crate::service::REPLY_BYTES;
+/// Largest length of a reply in bytes: half of a connection's limit of unsent bytes, so that a single reply never ends
+/// the connection. A longer reply is refused, and is never in memory as a whole.
+pub const REPLY_BYTES: usize = 32 << 20;
+
+/// Room in the reply of `EXEC` for each queued request, in bytes. The reply of a command that changes something fits.
+pub const QUEUED_REPLY_BYTES: usize = 128;
 
 /// Seconds of silence after which a client is probed; redis' number.
 pub const KEEPALIVE_SECONDS: u64 = 300;
@@ -34,11 +39,20 @@ pub const LIMITS: NetLimits = NetLimits {
 /// Default memory of all clients of a server together, in bytes: the buffers of requests and replies.
 pub const CLIENT_MEMORY_BYTES: usize = 1 << 30;
 
-pub(super) const REQUEST_LIMITS: RequestLimits = RequestLimits {
+/// Limits of the requests of authorized clients.
+pub(crate) const REQUEST_LIMITS: RequestLimits = RequestLimits {
     arguments_max: 1 << 20,
     bulk_bytes_max: 16 << 20,
     inline_bytes_max: 64 << 10,
     request_bytes_max: 40 << 20,
+};
+
+/// Limits of the requests of clients that have not been authorized.
+pub(crate) const STRANGER_LIMITS: RequestLimits = RequestLimits {
+    arguments_max: 10,
+    bulk_bytes_max: 16 << 10,
+    inline_bytes_max: 16 << 10,
+    request_bytes_max: 10 * (16 << 10) + 1024,
 };
 
 const _: () = assert!(REPLY_BYTES <= LIMITS.unsent_bytes_max / 2, "W2: one reply never ends its connection");
@@ -57,8 +71,8 @@ const _: () = assert!(
 );
 
 /// Text of an error of the protocol; for a limit with its value.
-pub(super) fn protocol_error_text(error: ProtocolError) -> String {
-    let RequestLimits { arguments_max, bulk_bytes_max, inline_bytes_max, request_bytes_max } = REQUEST_LIMITS;
+pub(crate) fn protocol_error_text(error: ProtocolError, limits: RequestLimits) -> String {
+    let RequestLimits { arguments_max, bulk_bytes_max, inline_bytes_max, request_bytes_max } = limits;
     let limit = match error {
         ProtocolError::Count => format!(": a request has {arguments_max} arguments at most"),
         ProtocolError::BulkLength => format!(": an argument has {bulk_bytes_max} bytes at most"),

@@ -1,12 +1,13 @@
-//! Patterns of `SCAN`'s `MATCH`, in redis' form: `*`, `?`, `[a-c]`, `[^x]`, and `\` before any byte.
+//! Patterns of keys, as in `SCAN`'s `MATCH`, in redis' form: `*`, `?`, `[a-c]`, `[^x]`, and `\` before any byte.
 //!
 //! Invariant: the time is at most the product of both lengths, for every pattern: the match goes back only to the last
 //! star.
 //!
-//! Neighbours: [`super`] shows the keys that match.
+//! Neighbours: services show the keys that match.
 
 /// True if the whole of `text` matches.
-pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+#[must_use]
+pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut position) = (0, 0);
     // Place behind the last star, and the end of the text that the star stands for.
     let mut star: Option<(usize, usize)> = None;

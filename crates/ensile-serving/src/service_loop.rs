@@ -1,11 +1,13 @@
 //! One loop of a server: takes the requests of its connections, and sends the replies once the replies may go.
 //!
 //! Invariants:
-//! - R1: a strict server parks each reply whose epoch is not known to be durable.
+//! - R1: while replies wait, each reply whose epoch is not known to be durable is parked.
 //! - Every request gets one reply, an error if the request was not carried out.
+//! - A request that is set aside stays unread, and is called again after each wake-up of the loop. No later request of
+//!   its connection is carried out before.
 //!
 //! Neighbours: `ensile-net` has the loop of sockets; `dispatch` takes requests; `deferred_replies` has the parked
-//! replies; [`super::threads`] runs loops.
+//! replies; [`crate::threads`] runs loops.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,14 +20,13 @@ use ensile_net::{
 };
 use ensile_resp::{ProtocolError, ReplyDecoder, ReplyEncoder, ReplyLimits};
 
-use super::client_state::ClientSession;
-use super::deferred_replies::{PARKED_BYTES, ParkedReplies};
-use super::dispatch;
-use super::execution::{TOGETHER, look_ahead};
-use super::flow::{ANSWERED, Flow};
-use super::limits::{REQUEST_LIMITS, protocol_error_text};
-use super::state::ServerState;
-use crate::service::Service;
+use crate::client_state::ClientSession;
+use crate::deferred_replies::{PARKED_BYTES, ParkedReplies};
+use crate::dispatch;
+use crate::execution::{Ahead, NewReply, TOGETHER};
+use crate::limits::{REPLY_BYTES, REQUEST_LIMITS, protocol_error_text};
+use crate::service::{ANSWERED, Call, Outcome, Service};
+use crate::state::ServerState;
 
 /// Longest wait of an ending server for clients to take their replies.
 pub const END_WAIT: Duration = Duration::from_secs(10);
@@ -50,8 +51,11 @@ struct ServedGroup {
 pub struct ServiceLoop<T, S: Service> {
     net: NetLoop<T>,
     state: Arc<ServerState<S>>,
-    sessions: HashMap<ConnectionId, ClientSession>,
+    loop_state: S::LoopState,
+    sessions: HashMap<ConnectionId, ClientSession<S::ClientState>>,
     parked: ParkedReplies,
+    /// Connections whose first unread request waits for a wake-up.
+    set_aside: Vec<ConnectionId>,
     /// Reply that is being written.
     reply: Vec<u8>,
     /// Requests served since the last report, and the time of the report.
@@ -72,17 +76,20 @@ impl<T, S: Service> std::fmt::Debug for ServiceLoop<T, S> {
 }
 
 impl<T: Transport, S: Service> ServiceLoop<T, S> {
-    /// Creates a loop over this transport, without listeners.
+    /// Creates a loop over this transport, without listeners, on the thread that steps the loop.
     pub fn new(transport: T, state: Arc<ServerState<S>>, limits: NetLimits) -> Self {
         let net = NetLoop::new(transport, state.clock.clone(), limits).with_memory(state.memory.clone());
         *state.limits.lock() = limits;
-        let parked = ParkedReplies::new(net.wake_up());
+        let parked = ParkedReplies::new(&net.wake_up());
+        let loop_state = state.service.begin_loop(&net.wake_up());
         let reported_nanos = state.clock.nanos();
         Self {
             net,
             state,
+            loop_state,
             sessions: HashMap::new(),
             parked,
+            set_aside: Vec::new(),
             reply: Vec::new(),
             unreported: 0,
             reported_nanos,
@@ -104,6 +111,11 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     #[must_use]
     pub fn wake_up(&self) -> LoopWakeUp {
         self.net.wake_up()
+    }
+
+    /// State of the loop that the service keeps.
+    pub fn loop_state(&mut self) -> &mut S::LoopState {
+        &mut self.loop_state
     }
 
     /// Number of replies that wait until they are durable.
@@ -130,7 +142,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     /// The system's error for the wait itself: the loop cannot go on.
     pub fn step(&mut self, wait_max: Duration) -> io::Result<bool> {
         self.step_sockets(wait_max)?;
-        let are_durable = self.parked.fill_durable(&mut self.net, self.state.service.persistent_objects());
+        let are_durable = self.parked.fill_durable(&mut self.net, self.state.service.durable_epochs());
         if !are_durable && !self.has_failed {
             self.has_failed = true;
             self.state.look_at_log();
@@ -163,7 +175,8 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                     // Relaxed: a figure for people.
                     self.state.evicted.fetch_add(u64::from(is_evicted), Ordering::Relaxed);
                 }
-                NetEvent::TimerDue(_) | NetEvent::WokenUp | NetEvent::AcceptPaused(_) => {}
+                NetEvent::WokenUp => self.serve_set_aside(),
+                NetEvent::TimerDue(_) | NetEvent::AcceptPaused(_) => {}
             }
         }
         if keeps_for_ended {
@@ -187,10 +200,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             // Relaxed: a figure for people.
             self.state.unheard.fetch_add(unheard, Ordering::Relaxed);
             self.report_fallen_peak();
-            self.state
-                .service
-                .persistent_objects()
-                .report_requests(requests - turned_away, turned_away + unheard);
+            self.state.service.report_load(requests - turned_away, turned_away + unheard);
             self.state.look_at_log();
             self.state.look_at_evicted();
         }
@@ -222,7 +232,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         let nanos = || self.state.clock.nanos();
         let until_nanos = nanos().saturating_add(END_WAIT.as_nanos() as u64);
         while self.net.stats().open > 0 && self.state.clock.nanos() < until_nanos {
-            self.parked.fill_durable(&mut self.net, self.state.service.persistent_objects());
+            self.parked.fill_durable(&mut self.net, self.state.service.durable_epochs());
             let left = until_nanos.saturating_sub(self.state.clock.nanos());
             self.step_sockets(Duration::from_nanos(left))?;
         }
@@ -234,8 +244,27 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         self.state.connections.fetch_add(1, Ordering::Relaxed);
         // Relaxed: the number is a name; `fetch_add` gives each number once.
         let number = self.state.opened.fetch_add(1, Ordering::Relaxed) + 1;
-        let earlier = self.sessions.insert(id, ClientSession::new(number));
+        let mut session = ClientSession::new(number);
+        session.set_authorized(self.state.service.is_authorized(&session.client));
+        let earlier = self.sessions.insert(id, session);
         debug_assert!(earlier.is_none(), "W9: a loop uses a name of a connection once");
+    }
+
+    /// Calls the requests again that were set aside.
+    fn serve_set_aside(&mut self) {
+        for id in std::mem::take(&mut self.set_aside) {
+            // The connection may have ended.
+            let Some(session) = self.sessions.get_mut(&id) else { continue };
+            debug_assert!(session.is_set_aside, "a connection is in the list while its request is set aside");
+            session.is_set_aside = false;
+            self.serve(id);
+        }
+    }
+
+    /// Number of connections whose request is set aside until a wake-up.
+    #[must_use]
+    pub fn set_aside_count(&self) -> usize {
+        self.sessions.values().filter(|session| session.is_set_aside).count()
     }
 
     /// Carries out the requests that a connection has sent, as far as replies have room.
@@ -263,60 +292,79 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             return NONE;
         };
         // Requests after the end are not carried out: the client that asked for the end gets no reply.
-        if self.state.has_stopped() || !replies.has_room() {
+        if session.is_set_aside || self.state.has_stopped() || !replies.has_room() {
             replies.set_owner_bytes(session.memory_bytes());
             return NONE;
         }
-        let ClientSession { decoder, client } = session;
+        let server = &*self.state;
+        let service = &*server.service;
+        let was_authorized = service.is_authorized(&session.client);
+        let ClientSession { decoder, client, .. } = session;
         let requests = decoder.decode(received, TOGETHER);
         if requests.is_empty() {
             let (consumed, error) = (requests.consumed_bytes(), requests.error());
             self.note_no_request(id, consumed, error);
             return NONE;
         }
-        let commands = look_ahead(&*self.state.service, requests);
-        let (mut taken, mut flow) = (0, ANSWERED);
+        let (mut commands, mut ahead) = ([None; TOGETHER], Ahead::<S>::new());
+        for (place, request) in commands.iter_mut().zip(requests.iter()) {
+            *place = ahead.note(request, client.database);
+        }
+        ahead.prefetch(service, &mut self.loop_state);
+        let (mut taken, mut outcome) = (0, ANSWERED);
         for (request, command) in requests.iter().zip(commands) {
             if !replies.has_room() {
                 break;
             }
+            self.reply.clear();
+            let mut reply = NewReply::new(&mut self.reply, REPLY_BYTES, client.version);
+            let call = Call { loop_state: &mut self.loop_state, client, request, server };
+            outcome = dispatch::take(call, command, &mut reply);
             let reply = &mut self.reply;
-            (taken, flow) = (taken + 1, dispatch::take(&self.state, client, request, command, reply));
             debug_assert_eq!(
                 reply_count(reply),
-                Some(usize::from(flow != Flow::Stop)),
+                Some(usize::from(!matches!(outcome, Outcome::Stop | Outcome::Busy))),
                 "a request has one reply"
             );
-            match flow {
-                Flow::Reply(epoch)
-                    if self.state.is_strict() && !self.parked.knows(epoch, &*self.state.service) =>
+            match outcome {
+                Outcome::Reply(epoch)
+                    if service.waits_for_durability()
+                        && !self.parked.knows(epoch, service.durable_epochs()) =>
                 {
                     let slot = replies.reserve(reply.len() + PARKED_BYTES);
                     self.parked.park(epoch, slot, reply);
                     client.parked = epoch.max(client.parked);
                 }
-                Flow::Reply(_) | Flow::ReplyAndClose => replies.reply_written(reply),
-                Flow::Stop => self.state.stop(),
+                Outcome::Reply(_) | Outcome::ReplyAndClose => replies.reply_written(reply),
+                Outcome::Stop => server.stop(),
+                Outcome::Busy => break,
             }
-            if !matches!(flow, Flow::Reply(_)) {
+            taken += 1;
+            // The later requests were decoded within the limits of another client.
+            let has_changed = service.is_authorized(client) != was_authorized;
+            if has_changed || !matches!(outcome, Outcome::Reply(_)) {
                 break;
             }
         }
-        debug_assert!(taken > 0, "W3: a connection with room goes on");
+        debug_assert!(taken > 0 || outcome == Outcome::Busy, "W3: a connection with room goes on");
         let behind = requests.begin(taken);
         let consumed = behind.unwrap_or(requests.consumed_bytes());
-        debug_assert!(
-            0 < consumed && consumed <= received.len(),
-            "W2: a request is taken from the arrived bytes"
-        );
+        debug_assert!(consumed <= received.len(), "W2: a request is taken from the arrived bytes");
+        debug_assert!(taken == 0 || consumed > 0, "W2: a request has bytes");
         if behind.is_some() {
             decoder.go_back();
         }
+        session.set_authorized(service.is_authorized(&session.client));
+        if outcome == Outcome::Busy {
+            session.is_set_aside = true;
+            self.set_aside.push(id);
+        }
         self.net.consume(id, consumed);
-        if flow == Flow::ReplyAndClose {
+        if outcome == Outcome::ReplyAndClose {
             self.close_when_sent(id);
         }
-        ServedGroup { taken: taken as u64, goes_on: flow != Flow::ReplyAndClose }
+        let goes_on = !matches!(outcome, Outcome::ReplyAndClose | Outcome::Busy);
+        ServedGroup { taken: taken as u64, goes_on }
     }
 
     /// No whole request is left: more bytes must arrive, or the bytes are no request.
@@ -325,7 +373,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             return;
         };
         if let Some(error) = error {
-            let told = protocol_error_text(error);
+            let told = protocol_error_text(error, session.limits());
             replies.reply(|buffer| ReplyEncoder::new(buffer, session.client.version).error("ERR", &told));
             self.close_when_sent(id);
         } else {

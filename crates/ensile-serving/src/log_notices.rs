@@ -8,13 +8,14 @@
 //!   the same pause.
 //! - W15: A panic of the function that tells a notice ends here.
 //!
-//! Neighbours: [`super::ServiceLoop`] looks once a second, and at once when a reply first cannot be made durable.
+//! Neighbours: [`crate::ServiceLoop`] looks once a second, and at once when a reply first cannot be made durable.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ensile_base::sync::Mutex;
-use ensile_objects::{LogHealth, WaitingCallBack};
+
+use crate::service::{CheckpointWait, LogState};
 
 /// Shortest time between two notices, in nanoseconds. The notice of an ended log does not wait.
 const PAUSE_NANOS: u64 = 60_000_000_000;
@@ -22,7 +23,7 @@ const PAUSE_NANOS: u64 = 60_000_000_000;
 /// Function that tells an operator a notice.
 type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
-pub(super) struct LogNotices {
+pub(crate) struct LogNotices {
     tell: Tell,
     last: Mutex<LastNotice>,
 }
@@ -38,9 +39,9 @@ struct LastNotice {
 }
 
 impl LogNotices {
-    pub(super) fn new(tell: Tell) -> Self {
+    pub(crate) fn new(tell: Tell) -> Self {
         let last = LastNotice {
-            status: LogHealth::Running.name(),
+            status: status(&LogState::Running),
             told_nanos: None,
             waits_at: None,
             evicted: (0, None),
@@ -49,32 +50,32 @@ impl LogNotices {
     }
 
     /// Tells the health of the log at this time, if the health has changed since the last notice.
-    pub(super) fn look(&self, health: &LogHealth, now_nanos: u64) {
+    pub(crate) fn look(&self, health: &LogState, now_nanos: u64) {
         let mut last = self.last.lock();
-        let status = health.name();
+        let status = status(health);
         let is_soon = last.told_nanos.is_some_and(|told| now_nanos.saturating_sub(told) < PAUSE_NANOS);
         if last.status == status || is_soon && !health.has_ended() {
             return;
         }
         let notice = match health {
-            LogHealth::Poisoned(why) => format!(
+            LogState::Poisoned(why) => format!(
                 "the log has stopped: {why}. Changes are refused (NOTKEPT), and replies that waited for it were errors \
                  (NOTDURABLE). Mend what it names, then end this server and start it again: it recovers all that is \
                  durable. If another machine has taken over, leave it ended"
             ),
-            LogHealth::Removed(why) => format!(
+            LogState::Removed(why) => format!(
                 "the log has ended: {why}. Changes are refused (NOTKEPT), and replies that waited for it were errors \
                  (NOTDURABLE). End this server, and restore a backup into an empty folder"
             ),
-            LogHealth::Full(why) => format!(
+            LogState::Full(why) => format!(
                 "the log has no space: {why}. Changes are refused (NOTKEPT): free some space, and it goes on by itself"
             ),
-            LogHealth::EpochsEnded(why) => format!(
+            LogState::EpochsEnded(why) => format!(
                 "the log cannot reserve epochs: {why}. Changes are refused (NOTKEPT): mend the disk, and it goes on by itself"
             ),
-            LogHealth::Running => "the log takes changes again".to_owned(),
+            LogState::Running => "the log takes changes again".to_owned(),
             // The server has closed the log itself, or this process is a fork.
-            _ => return,
+            LogState::Closed => return,
         };
         (last.status, last.told_nanos) = (status, Some(now_nanos));
         // The lock is released first, so a slow `tell` holds up this loop alone.
@@ -83,10 +84,10 @@ impl LogNotices {
     }
 
     /// Tells of a call-back of a checkpoint that begins to wait.
-    pub(super) fn look_at_call_back(&self, waiting: Option<WaitingCallBack>) {
+    pub(crate) fn look_at_call_back(&self, waiting: Option<CheckpointWait>) {
         let waits_at = waiting.map(|waiting| waiting.object);
         let told = std::mem::replace(&mut self.last.lock().waits_at, waits_at);
-        let Some(WaitingCallBack { object, waited }) = waiting.filter(|_| told != waits_at) else { return };
+        let Some(CheckpointWait { object, waited }) = waiting.filter(|_| told != waits_at) else { return };
         self.tell(&format!(
             "a checkpoint has waited for {} s at object {object}: perhaps a thread keeps the object's lock. Until it goes on, \
              no checkpoint ends, the log grows, and this server cannot close",
@@ -96,7 +97,7 @@ impl LogNotices {
 
     /// Tells of clients that were disconnected because the memory of all clients exceeded the limit (W16). `evicted` is
     /// their number since the start.
-    pub(super) fn look_at_evicted(&self, evicted: u64, bytes_max: usize, now_nanos: u64) {
+    pub(crate) fn look_at_evicted(&self, evicted: u64, bytes_max: usize, now_nanos: u64) {
         let mut last = self.last.lock();
         let (before, told_nanos) = last.evicted;
         let is_soon = told_nanos.is_some_and(|told| now_nanos.saturating_sub(told) < PAUSE_NANOS);
@@ -117,6 +118,18 @@ impl LogNotices {
         // W15: No state of the loop is half changed here, and the state behind `tell` belongs to its owner. The panic
         // hook has reported the panic.
         let _ = catch_unwind(AssertUnwindSafe(|| (self.tell)(notice)));
+    }
+}
+
+/// Name of a state, to tell a new state from the state of the last notice.
+fn status(health: &LogState) -> &'static str {
+    match health {
+        LogState::Running => "running",
+        LogState::Full(_) => "full",
+        LogState::EpochsEnded(_) => "epochs-ended",
+        LogState::Poisoned(_) => "stopped",
+        LogState::Removed(_) => "removed",
+        LogState::Closed => "closed",
     }
 }
 

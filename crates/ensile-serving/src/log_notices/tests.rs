@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::sync::Mutex;
-use ensile_objects::{LogHealth, WaitingCallBack};
 
 use super::{LogNotices, PAUSE_NANOS};
+use crate::service::{CheckpointWait, LogState};
 
 #[test]
 fn w15_a_teller_that_panics_harms_nobody_and_is_told_the_next_thing() {
@@ -18,8 +18,8 @@ fn w15_a_teller_that_panics_harms_nobody_and_is_told_the_next_thing() {
         *count.lock() += 1;
         std::panic::resume_unwind(Box::new("a teller's"));
     }));
-    notices.look(&LogHealth::Full("no space left on device".to_owned()), 0);
-    notices.look(&LogHealth::Running, PAUSE_NANOS);
+    notices.look(&LogState::Full("no space left on device".to_owned()), 0);
+    notices.look(&LogState::Running, PAUSE_NANOS);
     assert_eq!(*told.lock(), 2, "W15: it was told both");
 }
 
@@ -28,21 +28,21 @@ fn what_passes_is_told_now_and_then_and_what_stays_once() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&told);
     let notices = LogNotices::new(Box::new(move |notice| kept.lock().push(notice.to_owned())));
-    let full = || LogHealth::Full("no space left on device".to_owned());
-    let stopped = || LogHealth::Poisoned("log0: the sync failed".to_owned());
-    let at = |health: LogHealth, seconds: u64| {
+    let full = || LogState::Full("no space left on device".to_owned());
+    let stopped = || LogState::Poisoned("log0: the sync failed".to_owned());
+    let at = |health: LogState, seconds: u64| {
         notices.look(&health, seconds * 1_000_000_000);
         std::mem::take(&mut *told.lock())
     };
-    assert_eq!(at(LogHealth::Running, 0), [""; 0], "that is no news");
+    assert_eq!(at(LogState::Running, 0), [""; 0], "that is no news");
     let said = at(full(), 1);
     assert!(said.len() == 1 && said[0].starts_with("the log has no space: no space left"), "{said:?}");
     let pause = PAUSE_NANOS / 1_000_000_000;
     for second in 2..=pause {
-        let health = if second % 2 == 0 { LogHealth::Running } else { full() };
+        let health = if second % 2 == 0 { LogState::Running } else { full() };
         assert_eq!(at(health, second), [""; 0], "not so often");
     }
-    assert_eq!(at(LogHealth::Running, pause + 1), ["the log takes changes again"]);
+    assert_eq!(at(LogState::Running, pause + 1), ["the log takes changes again"]);
     let said = at(stopped(), pause + 2);
     assert!(
         said.len() == 1 && said[0].starts_with("the log has stopped: log0: the sync failed. "),
@@ -50,7 +50,7 @@ fn what_passes_is_told_now_and_then_and_what_stays_once() {
     );
     for second in [pause + 3, 10 * pause] {
         assert_eq!(at(stopped(), second), [""; 0], "it was told");
-        assert_eq!(at(LogHealth::Closed, second), [""; 0], "the server ends");
+        assert_eq!(at(LogState::Closed, second), [""; 0], "the server ends");
     }
 }
 
@@ -59,7 +59,7 @@ fn a_removed_folder_has_a_backup_as_its_remedy() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&told);
     let notices = LogNotices::new(Box::new(move |notice| kept.lock().push(notice.to_owned())));
-    notices.look(&LogHealth::Removed("log0 is gone".to_owned()), 0);
+    notices.look(&LogState::Removed("log0 is gone".to_owned()), 0);
     let said = told.lock().concat();
     assert!(
         said.starts_with("the log has ended: log0 is gone. ") && said.contains("restore a backup"),
@@ -72,7 +72,7 @@ fn a_call_back_that_waits_is_told_once_until_it_goes_on() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&told);
     let notices = LogNotices::new(Box::new(move |notice| kept.lock().push(notice.to_owned())));
-    let waiting = |seconds| Some(WaitingCallBack { object: 7, waited: Duration::from_secs(seconds) });
+    let waiting = |seconds| Some(CheckpointWait { object: 7, waited: Duration::from_secs(seconds) });
     for looked in [waiting(10), waiting(11), None, waiting(12)] {
         notices.look_at_call_back(looked);
     }

@@ -4,19 +4,16 @@
 //! - Q1: after a refused request the queue keeps no request, and `EXEC` carries out nothing.
 //! - Q3: the queued requests have at most [`QUEUED_BYTES`] and number [`QUEUED_REQUESTS`].
 //!
-//! Neighbours: [`super::dispatch`] queues requests and carries them out; `ensile-resp` decodes them again.
+//! Neighbours: [`crate::dispatch`] queues requests and carries them out; `ensile-resp` decodes them again.
 
 use ensile_resp::Request;
 
-use super::limits::REQUEST_LIMITS;
-use crate::service::REPLY_BYTES;
+use crate::limits::{QUEUED_REPLY_BYTES, REPLY_BYTES, REQUEST_LIMITS};
 
 /// Largest size of the queued requests of a client, in bytes.
 const QUEUED_BYTES: usize = REQUEST_LIMITS.request_bytes_max;
 /// Largest number of queued requests of a client.
 const QUEUED_REQUESTS: usize = 128 << 10;
-/// Room in the reply of `EXEC` for each queued request, in bytes. The reply of a command that changes something fits.
-pub(super) const QUEUED_REPLY_BYTES: usize = 128;
 
 const _: () = assert!(
     QUEUED_REQUESTS * QUEUED_REPLY_BYTES <= REPLY_BYTES / 2,
@@ -25,7 +22,7 @@ const _: () = assert!(
 
 /// The queue of a client between `MULTI` and `EXEC`.
 #[derive(Debug, Default)]
-pub(super) struct CommandQueue {
+pub(crate) struct CommandQueue {
     /// Requests as arrays of bulk strings.
     encoded: Vec<u8>,
     count: usize,
@@ -35,32 +32,32 @@ pub(super) struct CommandQueue {
 
 impl CommandQueue {
     /// Queued requests, as a decoder reads them.
-    pub(super) fn encoded_requests(&self) -> &[u8] {
+    pub(crate) fn encoded_requests(&self) -> &[u8] {
         &self.encoded
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         debug_assert!(!self.is_refused || self.count == 0, "Q1: a refused queue keeps no request");
         self.count
     }
 
     /// True if a request was refused (Q1).
-    pub(super) fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         self.is_refused
     }
 
     /// Notes a refused request. The queued requests go.
-    pub(super) fn refuse(&mut self) {
+    pub(crate) fn refuse(&mut self) {
         *self = Self { is_refused: true, ..Self::default() };
         debug_assert_eq!(self.memory_bytes(), 0, "Q1: a refused queue gives its memory back");
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.encoded.capacity()
     }
 
     /// Queues a request. False if the limits do not permit the request: the request is refused.
-    pub(super) fn push(&mut self, request: Request<'_>) -> bool {
+    pub(crate) fn push(&mut self, request: Request<'_>) -> bool {
         debug_assert!(!self.is_refused, "Q1: a refused queue keeps no request");
         self.count += 1;
         let arguments: usize = request.iter().map(<[u8]>::len).sum();
@@ -87,7 +84,7 @@ impl CommandQueue {
 }
 
 /// Error text for a request beyond the limits of a queue.
-pub(super) fn too_large() -> String {
+pub(crate) fn too_large() -> String {
     format!(
         "the transaction is too large: a queue between MULTI and EXEC has {QUEUED_REQUESTS} commands and {QUEUED_BYTES} bytes \
          at most"

@@ -1,51 +1,17 @@
-//! The text of `INFO`, in redis' form: a line for each figure, under headings.
+//! The text of `INFO`: figures of the server, of the log, of checkpoints and of shipping.
 //!
-//! Figures are of the moment, and wait for nothing. A line with the reason for a failure is present only with the
-//! failure: `checkpoint_last_error`, `recovery_unreachable` and similar lines.
+//! Lines with the reason for a failure, such as `checkpoint_last_error` and `recovery_unreachable`, are present only with
+//! the failure.
 //!
-//! Neighbours: [`super::common_commands`] replies the text; `ensile-objects` counts.
+//! Neighbours: [`super::ObjectService`] writes the text for `ensile-serving`; `ensile-objects` counts.
 
-use std::fmt::{Display, Write as _};
-
-use ensile_base::sync::{AtomicU64, Ordering};
 use ensile_objects::{CheckpointStats, ObjectDurability, ObjectsStats, ShippingStats};
+use ensile_serving::{InfoText, ServerFigures};
 
-use super::state::ServerState;
 use crate::service::Service;
 
 /// Version of this crate.
-pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-struct FigureLines(String);
-
-impl FigureLines {
-    fn add_heading(&mut self, heading: &str) {
-        debug_assert!(self.0.is_empty() || self.0.ends_with("\r\n"), "a heading begins a line");
-        self.0.push_str("# ");
-        self.0.push_str(heading);
-        self.0.push_str("\r\n");
-    }
-
-    /// Adds a figure on a line of its own. Spaces replace line ends in the figure.
-    fn add(&mut self, name: &str, figure: impl Display) {
-        debug_assert!(!name.contains([':', '\r', '\n']), "a client reads the name up to the colon");
-        let begin = self.0.len();
-        // A write to memory does not fail.
-        let _ = write!(self.0, "{name}:{figure}");
-        if self.0[begin..].contains(['\r', '\n']) {
-            let line = self.0.split_off(begin).replace(['\r', '\n'], " ");
-            self.0.push_str(&line);
-        }
-        debug_assert!(!self.0[begin..].contains(['\r', '\n']), "a figure is one line");
-        self.0.push_str("\r\n");
-    }
-
-    fn add_some(&mut self, name: &str, figure: Option<impl Display>) {
-        if let Some(figure) = figure {
-            self.add(name, figure);
-        }
-    }
-}
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Name of a durability on the command line.
 fn name_of(durability: ObjectDurability) -> &'static str {
@@ -57,27 +23,29 @@ fn name_of(durability: ObjectDurability) -> &'static str {
     }
 }
 
-/// All figures.
-pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
-    let stats = state.service.persistent_objects().stats();
-    let mut lines = FigureLines(String::new());
+/// Writes all figures.
+pub(super) fn write<S: Service>(
+    service: &S,
+    durability: ObjectDurability,
+    figures: &ServerFigures,
+    lines: &mut InfoText,
+) {
+    let stats = service.persistent_objects().stats();
     lines.add_heading("Server");
     lines.add("service", S::NAME);
     lines.add("ensile_version", VERSION);
-    lines.add("durability", name_of(state.durability));
-    lines.add("transport", state.transports());
-    // Relaxed: a figure for people.
-    let figure = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    lines.add("durability", name_of(durability));
+    lines.add("transport", &figures.transports);
     lines.add_heading("Clients");
-    lines.add("connected_clients", figure(&state.connections));
-    lines.add("client_memory_bytes", state.memory.bytes());
-    lines.add_some("client_memory_bytes_max", state.client_memory_max());
-    lines.add("evicted_clients", figure(&state.evicted));
+    lines.add("connected_clients", figures.connections);
+    lines.add("client_memory_bytes", figures.client_memory_bytes);
+    lines.add_some("client_memory_bytes_max", figures.client_memory_bytes_max);
+    lines.add("evicted_clients", figures.evicted);
     lines.add_heading("Stats");
-    lines.add("total_commands_processed", figure(&state.requests));
-    lines.add("panicked_commands", figure(&state.panicked));
-    lines.add("requests_turned_away", figure(&state.turned_away));
-    lines.add("replies_unheard", figure(&state.unheard));
+    lines.add("total_commands_processed", figures.requests);
+    lines.add("panicked_commands", figures.panicked);
+    lines.add("requests_turned_away", figures.turned_away);
+    lines.add("replies_unheard", figures.unheard);
     lines.add_heading("Persistence");
     lines.add("epoch", stats.epoch.number());
     lines.add("durable_epoch", stats.durable_epoch.number());
@@ -91,19 +59,18 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
         waits.map(|(object, seconds)| format!("{seconds} s at object {object}")),
     );
     lines.add("poisoned_objects", stats.poisoned);
-    lines.add_some("recovery_not_proven", state.not_proven());
-    for (name, figure) in state.service.figures() {
+    lines.add_some("recovery_not_proven", service.persistent_objects().recovery().not_proven.as_ref());
+    for (name, figure) in service.figures() {
         lines.add(name, figure);
     }
-    checkpoints(&stats, &mut lines);
+    checkpoints(&stats, lines);
     if let Some(shipping) = &stats.shipping {
-        add_shipping(shipping, &mut lines);
+        add_shipping(shipping, lines);
     }
-    lines.0
 }
 
 /// Adds triggers of checkpoints, the reasons of checkpoints, and the reasons why none begins (SLACH §4).
-fn checkpoints(stats: &ObjectsStats, lines: &mut FigureLines) {
+fn checkpoints(stats: &ObjectsStats, lines: &mut InfoText) {
     let CheckpointStats { verdict, load, capacity, recovery, .. } = &stats.checkpoints;
     let checkpoints = &stats.checkpoints;
     lines.add_heading("Checkpoints");
@@ -134,7 +101,7 @@ fn checkpoints(stats: &ObjectsStats, lines: &mut FigureLines) {
 }
 
 /// Adds the state of the shared folder, and the obstacles to shipping.
-fn add_shipping(shipping: &ShippingStats, lines: &mut FigureLines) {
+fn add_shipping(shipping: &ShippingStats, lines: &mut InfoText) {
     lines.add_heading("Shipping");
     lines.add("shipped_epoch", shipping.shipped_epoch.number());
     lines.add("shipping_term", shipping.term);
@@ -144,18 +111,4 @@ fn add_shipping(shipping: &ShippingStats, lines: &mut FigureLines) {
     lines.add("shipping_overruns", shipping.overruns);
     lines.add_some("shipping_last_error", shipping.last_error.as_ref());
     lines.add_some("shipping_fenced", shipping.fenced.as_ref());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::FigureLines;
-
-    #[test]
-    fn a_figure_is_one_line() {
-        let mut lines = FigureLines(String::new());
-        lines.add("error", "first\r\nsecond:3");
-        lines.add_some("none", None::<u64>);
-        lines.add("number", 7);
-        assert_eq!(lines.0, "error:first  second:3\r\nnumber:7\r\n");
-    }
 }
