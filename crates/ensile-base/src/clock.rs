@@ -71,3 +71,11 @@ impl Clock {
 pub fn unix_seconds() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
+
+/// Milliseconds since 1970 by the machine's calendar, for times that people name (never for ordering).
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the one door to the machine's clock")]
+pub fn unix_millis() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

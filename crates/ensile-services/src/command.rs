@@ -318,7 +318,6 @@ pub fn run(
     let _ = limit_kept_heap();
     let config = ServerConfig {
         address: arguments.listen,
-        durability: arguments.durability(),
         loops: arguments.loops,
         transport: arguments.transport.into(),
         idle: seconds(arguments.timeout),
@@ -331,10 +330,13 @@ pub fn run(
     let partition = arguments.partition()?;
     config.check()?;
     let objects = arguments.objects().map_err(io::Error::other)?;
+    let durability = arguments.durability();
     match arguments.service {
-        ServiceKind::Pht => serve(into_io_result(PersistentTable::open(objects))?, config, ready),
-        ServiceKind::Ups => serve(into_io_result(UrlService::open(objects, partition))?, config, ready),
-        ServiceKind::His => serve(into_io_result(HostService::open(objects))?, config, ready),
+        ServiceKind::Pht => serve(into_io_result(PersistentTable::open(objects))?, durability, config, ready),
+        ServiceKind::Ups => {
+            serve(into_io_result(UrlService::open(objects, partition))?, durability, config, ready)
+        }
+        ServiceKind::His => serve(into_io_result(HostService::open(objects))?, durability, config, ready),
     }
 }
 

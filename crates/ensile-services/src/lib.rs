@@ -18,7 +18,6 @@
 //! let table = PersistentTable::open(ObjectsBuilder::new(&folder))?;
 //! let config = ServerConfig {
 //!     address: "127.0.0.1:0".parse()?,
-//!     durability: ObjectDurability::Strict,
 //!     loops: 1,
 //!     transport: TransportChoice::Auto,
 //!     idle: None,
@@ -30,7 +29,7 @@
 //! let (told, address) = std::sync::mpsc::channel();
 //! std::thread::scope(|scope| {
 //!     let server = scope.spawn(move || {
-//!         serve(Arc::new(table), config, |at| told.send(at.address).map_err(std::io::Error::other))
+//!         serve(Arc::new(table), ObjectDurability::Strict, config, |at| told.send(at.address).map_err(std::io::Error::other))
 //!     });
 //!     let mut client = TableClient::connect(address.recv()?)?;
 //!     assert_eq!(client.increment(b"visits", 1)?, 1); // durable by now

@@ -16,46 +16,9 @@ use ensile_objects::{
     ObjectsStats, Persistent, PoisonedObject, RecoveryReport,
 };
 use ensile_resp::{ReplyEncoder, Request};
-
-/// Description of a command for clients that ask (`COMMAND`).
-#[derive(Clone, Copy, Debug)]
-pub struct CommandInfo {
-    /// Name in capitals.
-    pub name: &'static str,
-    /// Number of arguments, the name among them; a negative number is a minimum.
-    pub arity: i64,
-    /// `readonly` or `write`, and further flags of redis.
-    pub flags: &'static [&'static str],
-    /// Number of the first argument that is a key, of the last (-1 is the request's last), and the step; zeros without
-    /// keys.
-    pub keys: (i64, i64, i64),
-    /// Description of the effect.
-    pub summary: &'static str,
-}
-
-impl CommandInfo {
-    /// True if a request with this number of arguments may be of this command.
-    pub(crate) fn takes(&self, arguments: usize) -> bool {
-        takes(self.arity, arguments)
-    }
-
-    /// Number of the argument that is the first key, if the command has keys.
-    pub(crate) fn first_key(&self) -> Option<usize> {
-        usize::try_from(self.keys.0).ok().filter(|argument| *argument > 0)
-    }
-}
-
-/// True if a request with this number of arguments may be of a command of this arity ([`CommandInfo::arity`]).
-pub(crate) fn takes(arity: i64, arguments: usize) -> bool {
-    let arguments = i64::try_from(arguments).unwrap_or(i64::MAX);
-    if arity < 0 { arguments >= -arity } else { arguments == arity }
-}
-
-/// True if a command or an option has this name, in any case.
-#[inline]
-pub(crate) fn is_called(name: &[u8], command: &str) -> bool {
-    name.eq_ignore_ascii_case(command.as_bytes())
-}
+pub use ensile_serving::REPLY_BYTES;
+pub use ensile_serving::command::CommandInfo;
+pub(crate) use ensile_serving::command::is_called;
 
 /// Result of a command.
 pub type CallResult = Result<(), CallError>;
@@ -114,18 +77,13 @@ pub(crate) const fn command<S>(
     call: CommandCall<S>,
     summary: &'static str,
 ) -> ServiceCommand<S> {
-    let (first, last, step) = keys;
-    assert!(arity != 0, "a request has the command's name");
-    assert!(
-        (first == 0) == (step == 0) && (first == 0) == (last == 0),
-        "a command with a key has a last key and a step"
-    );
-    assert!(first < arity.abs(), "every request of the command has the first key");
-    assert!(
-        last == -1 || last < arity.abs(),
-        "the last key is the request's last argument, or one of every request"
-    );
-    ServiceCommand { info: CommandInfo { name, arity, flags, keys, summary }, call }
+    ServiceCommand { info: CommandInfo::new(name, arity, flags, keys, summary), call }
+}
+
+impl<S> AsRef<CommandInfo> for ServiceCommand<S> {
+    fn as_ref(&self) -> &CommandInfo {
+        &self.info
+    }
 }
 
 impl<S> fmt::Debug for ServiceCommand<S> {
@@ -373,7 +331,3 @@ impl CallError {
 pub(crate) fn check_length(reply: &ReplyEncoder<'_>) -> CallResult {
     if reply.is_beyond() { Err(CallError::ReplyTooLong(REPLY_BYTES)) } else { Ok(()) }
 }
-
-/// Largest length of a reply in bytes: half of a connection's limit of unsent bytes, so that a single reply never ends
-/// the connection. A longer reply is refused, and is never in memory as a whole.
-pub const REPLY_BYTES: usize = 32 << 20;

@@ -42,7 +42,7 @@ const THREADS: &[(&str, &str)] = &[
     ("crates/ensile-engine/src/database*", "the database owns its threads"),
     ("crates/ensile-engine/src/open/threads*", "the database owns its threads"),
     ("crates/ensile-objects/src/runtime/threads*", "open objects own their threads"),
-    ("crates/ensile-services/src/server/threads*", "a server owns its loops' threads"),
+    ("crates/ensile-serving/src/threads*", "a server owns its loops' threads"),
     ("crates/ensile-objects/examples/", "an example is an application"),
     ("crates/ensile-bench/", "workloads are threads"),
     ("crates/ensile-papers/", "experiments are threads"),

@@ -13,8 +13,9 @@ use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointReport, Durable, UserCode};
 
 use crate::commit::Committed;
-use crate::database::DatabaseRef;
+use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
+use crate::shared_state::SharedState;
 
 /// A committed transaction's receipt.
 ///
@@ -111,12 +112,27 @@ impl<'db> Receipt<'db> {
     /// }
     /// ```
     pub fn durable_async(&self) -> DurableFuture {
-        let epoch = self.committed.epoch;
-        let wait = match &self.database.storage.log {
-            Some(log) => Ok(log.durable(epoch)),
-            None => Err(Some(self.database.storage.check_durable(epoch))),
-        };
-        DurableFuture { epoch, wait }
+        DurableFuture::new(&self.database, self.committed.epoch)
+    }
+}
+
+impl Database {
+    /// Future of the durability of everything up to an epoch, as [`Receipt::durable_async`] for a receipt of this epoch.
+    /// Serves a program that keeps the epochs of receipts, and waits once for many results.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Result, Table};
+    ///
+    /// /// Waits for two transactions at once: an epoch covers all earlier epochs.
+    /// async fn deposit_twice(db: &Database, accounts: &Table<u64, u64>) -> Result<()> {
+    ///     let ((), first) = db.submit(|tx| tx.put(accounts, &1, &10))?;
+    ///     let ((), second) = db.submit(|tx| tx.put(accounts, &2, &10))?;
+    ///     db.durable(first.epoch().max(second.epoch())).await
+    /// }
+    /// ```
+    pub fn durable(&self, epoch: Epoch) -> DurableFuture {
+        DurableFuture::new(self.shared(), epoch)
     }
 }
 
@@ -141,6 +157,16 @@ pub struct DurableFuture {
 impl std::fmt::Debug for DurableFuture {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DurableFuture").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+impl DurableFuture {
+    fn new(shared: &SharedState, epoch: Epoch) -> Self {
+        let wait = match &shared.storage.log {
+            Some(log) => Ok(log.durable(epoch)),
+            None => Err(Some(shared.storage.check_durable(epoch))),
+        };
+        Self { epoch, wait }
     }
 }
 

@@ -13,11 +13,9 @@
 //!   the refusing bucket.
 //! - O6: a bucket whose change panics is refused until the table is opened again.
 //!
-//! Neighbours: `table` has the buckets, `bucket` the elements of a bucket, `persistence` the persistence, `glob`
-//! patterns of `SCAN`; [`crate::server`] calls, and programs with a table in their own process.
+//! Neighbours: `table` has the buckets, `bucket` the elements of a bucket, `persistence` the persistence; [`crate::server`] calls, and programs with a table in their own process.
 
 mod bucket;
-mod glob;
 mod persistence; // persist
 mod table;
 
@@ -26,6 +24,7 @@ use std::sync::Arc;
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use ensile_objects::{ApplicationLog, ObjectGuard, ObjectsBuilder, ObjectsResult}; // persist
 use ensile_resp::{HEADER_BYTES_MAX, ReplyEncoder};
+use ensile_serving::glob;
 
 use crate::arguments::{argument, key};
 use crate::number::{integer, number};

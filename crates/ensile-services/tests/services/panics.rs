@@ -99,7 +99,8 @@ const fn command(
     arity: i64,
     call: CommandCall<FragileService>,
 ) -> ServiceCommand<FragileService> {
-    ServiceCommand { info: CommandInfo { name, arity, flags: &[], keys: (1, 1, 1), summary: "" }, call }
+    let keys = if arity > 1 { (1, 1, 1) } else { (0, 0, 0) };
+    ServiceCommand { info: CommandInfo::new(name, arity, &[], keys, ""), call }
 }
 
 impl Service for FragileService {
@@ -207,7 +208,6 @@ fn a_loop_that_panics_ends_the_server_which_says_why() {
             Arc::new(FragileService { kept: FragileNumbers { numbers, fails: AtomicBool::new(true) } });
         let config = ServerConfig {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            durability: ObjectDurability::Strict,
             loops,
             transport: TransportChoice::Epoll,
             idle: None,
@@ -216,7 +216,7 @@ fn a_loop_that_panics_ends_the_server_which_says_why() {
             ended: None,
             tell: |notice| panic!("{notice}"),
         };
-        let ended: io::Result<()> = serve(Arc::clone(&service), config, |_| Ok(()));
+        let ended: io::Result<()> = serve(Arc::clone(&service), ObjectDurability::Strict, config, |_| Ok(()));
         let told = ended.expect_err("a loop has panicked").to_string();
         assert!(told.starts_with("a loop panicked (the load cannot be told)"), "{told}");
         let refused = service.kept.numbers.submit(b"a".to_vec(), &FragileOperation::Add(1));

@@ -11,7 +11,7 @@ use ensile_net::simulation::{ClientId, SimulatedTransport};
 use ensile_objects::{CheckpointPolicy, ObjectDurability, ObjectsBuilder, ObjectsResult};
 use ensile_resp::{ReplyDecoder, ReplyLimits, encode_request};
 use ensile_services::client::in_words;
-use ensile_services::server::{LIMITS, ServerState, ServiceLoop};
+use ensile_services::server::{LIMITS, ServiceLoop, server_state};
 use ensile_services::service::Service;
 use ensile_sim::SimDisk;
 
@@ -79,7 +79,7 @@ impl<S: Service> Rig<S> {
         let service = Arc::new(open(objects)?);
         let notices = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&notices);
-        let state = ServerState::new(Arc::clone(&service), durability, clock.clone())
+        let state = server_state(Arc::clone(&service), durability, clock.clone())
             .with_client_memory(client_memory)
             .with_notice_handler(move |notice| told.lock().expect("no panic").push(notice.to_owned()));
         let state = Arc::new(state);

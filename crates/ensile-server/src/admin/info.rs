@@ -1,0 +1,120 @@
+//! The sections of `INFO`, by redis' names, and a section `# Epochs`.
+//!
+//! A figure that this server does not have is left out.
+//!
+//! Neighbours: `ensile-serving` replies the text; the database and the server count.
+
+use ensile::stats::Stats;
+use ensile_base::sync::Ordering;
+use ensile_serving::{InfoText, ServerFigures};
+
+use super::log_state;
+use crate::model::keyspace::KeyCounts;
+use crate::model::{DATABASES, Keyspace, SWEEPER_STRIPE};
+use crate::served_database::ServedDatabase;
+
+/// Version of redis whose commands this server has.
+const REDIS_VERSION: &str = "7.0.15";
+
+/// Writes all sections.
+pub(crate) fn write_info(server: &ServedDatabase, figures: &ServerFigures, text: &mut InfoText) {
+    let stats = server.db().stats();
+    write_server(server, figures, text);
+    write_clients(figures, text);
+    write_memory(&stats, text);
+    write_persistence(server, &stats, text);
+    text.add_heading("Stats");
+    text.add("total_connections_received", figures.opened);
+    text.add("total_commands_processed", figures.requests);
+    text.add("rejected_changes", figures.turned_away);
+    text.add("panicked_commands", figures.panicked);
+    text.add("evicted_clients", figures.evicted);
+    text.add("evicted_keys", 0);
+    // Relaxed, both: figures for people.
+    text.add("watch_conflicts", server.watches().conflicts.load(Ordering::Relaxed));
+    text.add("watch_expired", server.watches().expired.load(Ordering::Relaxed));
+    text.add_heading("Replication");
+    text.add("role", "master");
+    text.add("connected_slaves", 0);
+    write_epochs(&stats, text);
+    write_keyspace(server, text);
+}
+
+fn write_server(server: &ServedDatabase, figures: &ServerFigures, text: &mut InfoText) {
+    text.add_heading("Server");
+    text.add("redis_version", REDIS_VERSION);
+    text.add("ensile_version", env!("CARGO_PKG_VERSION"));
+    text.add("redis_mode", "standalone");
+    text.add("process_id", std::process::id());
+    text.add("uptime_in_seconds", server.uptime_seconds());
+    text.add("uptime_in_days", server.uptime_seconds() / (24 * 3600));
+    text.add("transport", &figures.transports);
+}
+
+fn write_clients(figures: &ServerFigures, text: &mut InfoText) {
+    text.add_heading("Clients");
+    text.add("connected_clients", figures.connections);
+    text.add("client_memory_bytes", figures.client_memory_bytes);
+    text.add_some("maxmemory_clients", figures.client_memory_bytes_max);
+}
+
+fn write_memory(stats: &Stats, text: &mut InfoText) {
+    text.add_heading("Memory");
+    text.add("used_memory", stats.memory.live_bytes);
+    text.add("garbage_bytes", stats.garbage_pinned_bytes + stats.garbage_version_bytes);
+    text.add("maxmemory_policy", "noeviction");
+}
+
+fn write_persistence(server: &ServedDatabase, stats: &Stats, text: &mut InfoText) {
+    text.add_heading("Persistence");
+    text.add("loading", 0);
+    text.add("aof_enabled", u8::from(server.has_log()));
+    let health = log_state(server.db());
+    text.add(
+        "aof_last_write_status",
+        if health == ensile_serving::service::LogState::Running { "ok" } else { "err" },
+    );
+    text.add_some("log_bytes", stats.log.as_ref().map(|log| log.bytes));
+    text.add_some("log_status", stats.log_health.as_ref().map(|health| health.name()));
+    text.add_some("log_error", stats.log_health.as_ref().and_then(|health| health.reason()));
+    if let Some(checkpoints) = &stats.checkpoints {
+        server.save_time().look(server.db());
+        text.add("rdb_bgsave_in_progress", u8::from(checkpoints.running.is_some()));
+        text.add("rdb_last_save_time", server.save_time().seconds());
+        text.add("rdb_last_bgsave_status", if checkpoints.last_error.is_none() { "ok" } else { "err" });
+        text.add_some("checkpoint_last_error", checkpoints.last_error.as_ref());
+        text.add("checkpoints_installed", checkpoints.installed);
+        text.add("checkpoints_failed", checkpoints.failed);
+    }
+}
+
+fn write_epochs(stats: &Stats, text: &mut InfoText) {
+    text.add_heading("Epochs");
+    text.add("epoch", stats.epoch.number());
+    text.add_some("durable_epoch", stats.durable_epoch.map(|epoch| epoch.number()));
+    text.add("snapshot_epoch", stats.snapshot_epoch.number());
+    text.add("commits", stats.commits);
+    text.add("conflicts", stats.aborts);
+    text.add("turns", stats.turns);
+    text.add("expired_transactions", stats.expired);
+}
+
+/// Adds a line for each database with keys. The counts are of one moment.
+fn write_keyspace(server: &ServedDatabase, text: &mut InfoText) {
+    text.add_heading("Keyspace");
+    let counted = server.db().run(|tx| {
+        let mut keyspace = Keyspace::new(tx, server.model(), 0, SWEEPER_STRIPE, server.now_millis());
+        (0..DATABASES)
+            .map(|database| {
+                keyspace.select(database);
+                Ok(keyspace.key_counts()?)
+            })
+            .collect::<ensile::Result<Vec<KeyCounts>>>()
+    });
+    for (database, counts) in counted.unwrap_or_default().into_iter().enumerate() {
+        if counts.keys > 0 {
+            let line = format!("keys={},expires={}", counts.keys, counts.expiring);
+            text.add(&format!("db{database}"), line);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Errors of commands, in redis' words where redis has the error.
+//!
+//! Neighbours: commands return the errors; `execution` writes the reply, and runs a transaction again.
+
+use ensile::{Error, ErrorKind};
+
+/// Reason why a command was not carried out.
+#[derive(Debug)]
+pub(crate) enum CommandError {
+    /// The key has a value of another type.
+    WrongType,
+    Syntax,
+    NotInteger,
+    NotFloat,
+    /// The sum does not fit into 64 bits.
+    Overflow,
+    /// The sum is no finite number.
+    NotFinite,
+    /// A cursor that no scan returns.
+    Cursor,
+    NoSuchKey,
+    /// The number of a database that does not exist.
+    NoSuchDatabase,
+    /// An expiry that is not positive, or beyond the range of times; of this command.
+    Expiry(&'static str),
+    /// An item beyond its limit.
+    TooLong {
+        /// Kind of the item.
+        item: &'static str,
+        /// Length in bytes.
+        bytes: usize,
+        /// Limit in bytes.
+        bytes_max: usize,
+    },
+    /// The number of arguments of this command is wrong.
+    WrongNumber(&'static str),
+    /// An error in words, with the code `ERR`.
+    Text(&'static str),
+    /// A missing feature, by its name.
+    Missing(&'static str),
+    /// An error of the engine.
+    Engine(Error),
+}
+
+impl From<Error> for CommandError {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl CommandError {
+    /// Code at the beginning of the reply.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::WrongType => "WRONGTYPE",
+            Self::Engine(error) => match error.kind() {
+                ErrorKind::FreeSpace => "MISCONF",
+                _ => "ERR",
+            },
+            _ => "ERR",
+        }
+    }
+
+    /// Text behind the code.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::WrongType => "Operation against a key holding the wrong kind of value".to_owned(),
+            Self::Syntax => "syntax error".to_owned(),
+            Self::NotInteger => "value is not an integer or out of range".to_owned(),
+            Self::NotFloat => "value is not a valid float".to_owned(),
+            Self::Overflow => "increment or decrement would overflow".to_owned(),
+            Self::NotFinite => "increment would produce NaN or Infinity".to_owned(),
+            Self::Cursor => "invalid cursor".to_owned(),
+            Self::NoSuchKey => "no such key".to_owned(),
+            Self::NoSuchDatabase => "DB index is out of range".to_owned(),
+            Self::Expiry(command) => format!("invalid expire time in '{command}' command"),
+            Self::TooLong { item, bytes, bytes_max } => {
+                format!(
+                    "{item} of {bytes} bytes is longer than the limit of {bytes_max} bytes: make it smaller"
+                )
+            }
+            Self::WrongNumber(command) => format!("wrong number of arguments for '{command}' command"),
+            Self::Text(text) => (*text).to_owned(),
+            Self::Missing(feature) => format!("{feature} is not available in this version of ensile"),
+            Self::Engine(error) => error.to_string(),
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Keys of any type: presence, names, walks, and the contents of databases.
+//!
+//! Neighbours: [`crate::model::contents`] exchanges contents; `strings` has the values.
+
+use std::ops::ControlFlow;
+
+use ensile_resp::ReplyEncoder;
+use ensile_serving::command::is_called;
+use ensile_serving::glob;
+
+use super::arguments::{check_key, whole};
+use super::{Call, CommandError, CommandResult};
+use crate::model::stored_value::NewValue;
+use crate::model::{DATABASES, contents};
+
+/// Default number of keys that a step of `SCAN` looks at.
+const SCAN_COUNT: i64 = 10;
+/// Largest number of keys that a step of `SCAN` looks at.
+const SCAN_COUNT_MAX: i64 = 1 << 20;
+/// Longest string whose `OBJECT ENCODING` is `embstr`, in bytes.
+const EMBEDDED_BYTES_MAX: usize = 44;
+
+/// `DEL key ..`, `UNLINK key ..`
+pub(super) fn delete(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let mut deleted = 0;
+    for key in call.arguments(1) {
+        let slot = call.keyspace.slot(key)?;
+        deleted += i64::from(slot.value().is_some());
+        call.keyspace.remove(&slot, key)?;
+    }
+    reply.integer(deleted);
+    Ok(())
+}
+
+/// `EXISTS key ..`, `TOUCH key ..`: a key counts as often as it is named.
+pub(super) fn exists(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let mut present = 0;
+    for key in call.arguments(1) {
+        present += i64::from(call.keyspace.get(key)?.is_some());
+    }
+    reply.integer(present);
+    Ok(())
+}
+
+/// `TYPE key`
+pub(super) fn type_of(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let value = call.keyspace.get(call.argument(1))?;
+    reply.simple(value.map_or("none", |value| value.header.kind.name()));
+    Ok(())
+}
+
+/// `RENAME key newkey`
+pub(super) fn rename(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    move_value(call, true)?;
+    reply.simple("OK");
+    Ok(())
+}
+
+/// `RENAMENX key newkey`
+pub(super) fn rename_absent(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let is_moved = move_value(call, false)?;
+    reply.integer(i64::from(is_moved));
+    Ok(())
+}
+
+/// Moves a value to another key. False if the other key is present and is not to be replaced.
+fn move_value(call: &mut Call<'_, '_>, replaces: bool) -> Result<bool, CommandError> {
+    let (from, to) = (call.argument(1), call.argument(2));
+    check_key(to)?;
+    let slot = call.keyspace.slot(from)?;
+    let Some(value) = slot.value() else { return Err(CommandError::NoSuchKey) };
+    if from == to {
+        return Ok(replaces);
+    }
+    let target = call.keyspace.slot(to)?;
+    if !replaces && target.value().is_some() {
+        return Ok(false);
+    }
+    call.keyspace.remove(&slot, from)?;
+    call.keyspace.write(&target, to, NewValue { header: value.header, bytes: &value.bytes })?;
+    Ok(true)
+}
+
+/// `COPY source destination [DB number] [REPLACE]`
+pub(super) fn copy(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let (from, to) = (call.argument(1), call.argument(2));
+    check_key(to)?;
+    let source = call.keyspace.database;
+    let (mut database, mut replaces, mut at) = (source, false, 3);
+    while at < call.request.len() {
+        if is_called(call.argument(at), "REPLACE") {
+            replaces = true;
+        } else if is_called(call.argument(at), "DB") && at + 1 < call.request.len() {
+            database = database_number(call.argument(at + 1))?;
+            at += 1;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        at += 1;
+    }
+    if database == source && from == to {
+        return Err(CommandError::Text("source and destination objects are the same"));
+    }
+    let value = call.keyspace.get(from)?;
+    call.keyspace.select(database);
+    let target = call.keyspace.slot(to)?;
+    let may_copy = replaces || target.value().is_none();
+    let value = value.filter(|_| may_copy);
+    if let Some(value) = &value {
+        call.keyspace.write(&target, to, NewValue { header: value.header, bytes: &value.bytes })?;
+    }
+    reply.integer(i64::from(value.is_some()));
+    Ok(())
+}
+
+/// `MOVE key database`
+pub(super) fn move_key(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let (key, database) = (call.argument(1), database_number(call.argument(2))?);
+    let source = call.keyspace.database;
+    if database == source {
+        return Err(CommandError::Text("source and destination objects are the same"));
+    }
+    let slot = call.keyspace.slot(key)?;
+    call.keyspace.select(database);
+    let target = call.keyspace.slot(key)?;
+    let value = slot.value().filter(|_| target.value().is_none());
+    if let Some(value) = value {
+        call.keyspace.write(&target, key, NewValue { header: value.header, bytes: &value.bytes })?;
+        call.keyspace.select(source);
+        call.keyspace.remove(&slot, key)?;
+    }
+    reply.integer(i64::from(value.is_some()));
+    Ok(())
+}
+
+fn database_number(text: &[u8]) -> Result<u32, CommandError> {
+    let number = whole(text)?;
+    u32::try_from(number).ok().filter(|number| *number < DATABASES).ok_or(CommandError::NoSuchDatabase)
+}
+
+/// `KEYS pattern`
+pub(super) fn keys(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let pattern = call.argument(1);
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    let mut bytes = 0;
+    call.keyspace.walk(0, |at| {
+        if glob::matches(pattern, at.key) {
+            bytes += at.key.len();
+            found.push(at.key.to_vec());
+        }
+        if bytes > ensile_serving::REPLY_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    reply.array(found.len());
+    found.iter().for_each(|key| reply.bulk(key));
+    Ok(())
+}
+
+/// `SCAN cursor [MATCH pattern] [COUNT number] [TYPE name]`: the cursor is a hash, the next step begins there.
+///
+/// A key that is present during the whole walk is shown at least once, as the hashes of keys do not change. All keys
+/// with one hash are shown in one step.
+pub(super) fn scan(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let cursor = std::str::from_utf8(call.argument(1)).ok().and_then(|text| text.parse().ok());
+    let cursor: u64 = cursor.ok_or(CommandError::Cursor)?;
+    let (mut pattern, mut count, mut type_name) = (None, SCAN_COUNT, None);
+    for at in (2..call.request.len()).step_by(2) {
+        let argument = call.request.get(at + 1).ok_or(CommandError::Syntax)?;
+        match call.argument(at).to_ascii_uppercase().as_slice() {
+            b"MATCH" => pattern = Some(argument),
+            b"COUNT" => count = whole(argument)?,
+            b"TYPE" => type_name = Some(argument),
+            _ => return Err(CommandError::Syntax),
+        }
+    }
+    if count < 1 {
+        return Err(CommandError::Syntax);
+    }
+    let count = count.min(SCAN_COUNT_MAX);
+    let mut found: Vec<Vec<u8>> = Vec::new();
+    let (mut seen, mut last_hash, mut next) = (0, None, 0);
+    call.keyspace.walk(cursor, |at| {
+        if seen >= count && last_hash != Some(at.hash) {
+            next = at.hash;
+            return ControlFlow::Break(());
+        }
+        (seen, last_hash) = (seen + 1, Some(at.hash));
+        let is_wanted = pattern.is_none_or(|pattern| glob::matches(pattern, at.key))
+            && type_name.is_none_or(|name| is_called(name, at.header.kind.name()));
+        if is_wanted {
+            found.push(at.key.to_vec());
+        }
+        ControlFlow::Continue(())
+    })?;
+    reply.array(2);
+    reply.bulk(next.to_string().as_bytes());
+    reply.array(found.len());
+    found.iter().for_each(|key| reply.bulk(key));
+    Ok(())
+}
+
+/// `RANDOMKEY`: the first key at or behind a random hash.
+pub(super) fn random_key(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let from = ensile_base::random::Random::unpredictable().next_u64();
+    let mut found = None;
+    for begin in [from, 0] {
+        if found.is_none() {
+            call.keyspace.walk(begin, |at| {
+                found = Some(at.key.to_vec());
+                ControlFlow::Break(())
+            })?;
+        }
+    }
+    match found {
+        Some(key) => reply.bulk(&key),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+/// `DBSIZE`
+pub(super) fn size(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let counts = call.keyspace.key_counts()?;
+    reply.integer(counts.keys);
+    Ok(())
+}
+
+/// Checks the option of `FLUSHDB` and `FLUSHALL`: both ways empty a database at once.
+fn check_flush_option(call: &Call<'_, '_>) -> CommandResult {
+    let is_known = |word: &[u8]| is_called(word, "ASYNC") || is_called(word, "SYNC");
+    if call.request.len() > 2 || !call.arguments(1).all(is_known) {
+        return Err(CommandError::Syntax);
+    }
+    Ok(())
+}
+
+/// `FLUSHDB [ASYNC | SYNC]`
+pub(super) fn flush(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    check_flush_option(call)?;
+    let database = call.keyspace.database;
+    contents::abandon(call.keyspace.tx, call.keyspace.model, database)?;
+    reply.simple("OK");
+    Ok(())
+}
+
+/// `FLUSHALL [ASYNC | SYNC]`
+pub(super) fn flush_all(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    check_flush_option(call)?;
+    for database in 0..DATABASES {
+        contents::abandon(call.keyspace.tx, call.keyspace.model, database)?;
+    }
+    reply.simple("OK");
+    Ok(())
+}
+
+/// `SWAPDB first second`
+pub(super) fn swap(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let (first, second) = (database_number(call.argument(1))?, database_number(call.argument(2))?);
+    contents::swap(call.keyspace.tx, call.keyspace.model, first, second)?;
+    reply.simple("OK");
+    Ok(())
+}
+
+/// `OBJECT ENCODING | REFCOUNT | IDLETIME | FREQ key`, `OBJECT HELP`
+pub(super) fn object(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let subcommand = call.argument(1).to_ascii_uppercase();
+    if subcommand == b"HELP" && call.request.len() == 2 {
+        let lines =
+            ["OBJECT <subcommand> <key>. Subcommands are:", "ENCODING", "REFCOUNT", "IDLETIME", "HELP"];
+        reply.array(lines.len());
+        lines.iter().for_each(|line| reply.simple(line));
+        return Ok(());
+    }
+    if call.request.len() != 3 {
+        return Err(CommandError::Syntax);
+    }
+    let Some(value) = call.keyspace.get(call.argument(2))? else {
+        reply.null();
+        return Ok(());
+    };
+    match subcommand.as_slice() {
+        b"ENCODING" if ensile_resp::integer(&value.bytes).is_some() => reply.bulk(b"int"),
+        b"ENCODING" if value.bytes.len() <= EMBEDDED_BYTES_MAX => reply.bulk(b"embstr"),
+        b"ENCODING" => reply.bulk(b"raw"),
+        b"REFCOUNT" => reply.integer(1),
+        b"IDLETIME" => return Err(CommandError::Missing("OBJECT IDLETIME: the time of the last access")),
+        b"FREQ" => return Err(CommandError::Missing("OBJECT FREQ: the frequency of accesses")),
+        _ => return Err(CommandError::Text("unknown subcommand of OBJECT: see OBJECT HELP")),
+    }
+    Ok(())
+}

@@ -1,0 +1,355 @@
+//! Strings: values, counters, parts of values, and several keys at once.
+//!
+//! Neighbours: `table` names the commands; `expiry` reads the options for expiries.
+
+use ensile_resp::ReplyEncoder;
+use ensile_serving::command::is_called;
+
+use super::arguments::{check_key, check_string, float, float_text, whole};
+use super::expiry::{ExpiryOption, expiry_option};
+use super::{Call, CommandError, CommandResult};
+use crate::model::STRING_BYTES_MAX;
+use crate::model::keyspace::Slot;
+use crate::model::stored_value::{Header, Kind, NewValue, StoredValue};
+
+/// The bytes of a string.
+///
+/// # Errors
+/// [`CommandError::WrongType`].
+pub(super) fn string_of(value: Option<&StoredValue>) -> Result<Option<&[u8]>, CommandError> {
+    match value {
+        None => Ok(None),
+        Some(value) => match value.header.kind {
+            Kind::String => Ok(Some(&value.bytes)),
+        },
+    }
+}
+
+fn reply_string(value: Option<&[u8]>, reply: &mut ReplyEncoder<'_>) {
+    match value {
+        Some(bytes) => reply.bulk(bytes),
+        None => reply.null(),
+    }
+}
+
+/// `GET key`
+pub(super) fn get(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let value = call.keyspace.get(call.argument(1))?;
+    reply_string(string_of(value.as_ref())?, reply);
+    Ok(())
+}
+
+/// Condition of a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Always,
+    Absent,
+    Present,
+}
+
+impl Condition {
+    fn holds(self, slot: &Slot) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Absent => slot.value().is_none(),
+            Self::Present => slot.value().is_some(),
+        }
+    }
+}
+
+/// Options of `SET`.
+struct SetOptions {
+    condition: Condition,
+    /// True if the reply is the old value.
+    replies_old: bool,
+    expiry: ExpiryOption,
+}
+
+impl SetOptions {
+    fn of(call: &Call<'_, '_>) -> Result<Self, CommandError> {
+        let mut options =
+            Self { condition: Condition::Always, replies_old: false, expiry: ExpiryOption::Remove };
+        let mut at = 3;
+        while at < call.request.len() {
+            let word = call.argument(at);
+            if is_called(word, "NX") && options.condition != Condition::Present {
+                options.condition = Condition::Absent;
+            } else if is_called(word, "XX") && options.condition != Condition::Absent {
+                options.condition = Condition::Present;
+            } else if is_called(word, "GET") {
+                options.replies_old = true;
+            } else if is_called(word, "KEEPTTL") && options.expiry == ExpiryOption::Remove {
+                options.expiry = ExpiryOption::Keep;
+            } else if options.expiry == ExpiryOption::Remove {
+                options.expiry = expiry_option(call, at, "set")?;
+                at += 1;
+            } else {
+                return Err(CommandError::Syntax);
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+}
+
+/// `SET key value [NX | XX] [GET] [EX seconds | PX millis | EXAT seconds | PXAT millis | KEEPTTL]`
+pub(super) fn set(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let (key, value) = (call.argument(1), call.argument(2));
+    check_key(key)?;
+    check_string(value.len())?;
+    let options = SetOptions::of(call)?;
+    let slot = call.keyspace.slot(key)?;
+    let is_set = options.condition.holds(&slot);
+    if options.replies_old {
+        reply_string(string_of(slot.value())?, reply);
+    } else if is_set {
+        reply.simple("OK");
+    } else {
+        reply.null();
+    }
+    if is_set {
+        let kept = slot.value().and_then(|value| value.header.expiry_millis);
+        let expiry_millis = options.expiry.apply(kept);
+        let header = Header { expiry_millis, ..Header::STRING };
+        call.keyspace.write(&slot, key, NewValue { header, bytes: value })?;
+    }
+    Ok(())
+}
+
+/// `SETNX key value`
+pub(super) fn set_absent(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let (key, value) = (call.argument(1), call.argument(2));
+    check_key(key)?;
+    check_string(value.len())?;
+    let slot = call.keyspace.slot(key)?;
+    let is_set = slot.value().is_none();
+    if is_set {
+        call.keyspace.write(&slot, key, NewValue { header: Header::STRING, bytes: value })?;
+    }
+    reply.integer(i64::from(is_set));
+    Ok(())
+}
+
+/// `SETEX key seconds value`, `PSETEX key millis value`
+pub(super) fn set_expiring(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let (key, value) = (call.argument(1), call.argument(3));
+    check_key(key)?;
+    check_string(value.len())?;
+    let (option, command) =
+        if is_called(call.argument(0), "SETEX") { ("EX", "setex") } else { ("PX", "psetex") };
+    let expiry = ExpiryOption::new(option, call.argument(2), call.keyspace.now_millis, command)?;
+    let slot = call.keyspace.slot(key)?;
+    let header = Header { expiry_millis: expiry.apply(None), ..Header::STRING };
+    call.keyspace.write(&slot, key, NewValue { header, bytes: value })?;
+    reply.simple("OK");
+    Ok(())
+}
+
+/// `GETSET key value`
+pub(super) fn get_set(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let (key, value) = (call.argument(1), call.argument(2));
+    check_key(key)?;
+    check_string(value.len())?;
+    let slot = call.keyspace.slot(key)?;
+    reply_string(string_of(slot.value())?, reply);
+    Ok(call.keyspace.write(&slot, key, NewValue { header: Header::STRING, bytes: value })?)
+}
+
+/// `GETDEL key`
+pub(super) fn get_delete(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let key = call.argument(1);
+    let slot = call.keyspace.slot(key)?;
+    reply_string(string_of(slot.value())?, reply);
+    Ok(call.keyspace.remove(&slot, key)?)
+}
+
+/// `GETEX key [EX seconds | PX millis | EXAT seconds | PXAT millis | PERSIST]`
+pub(super) fn get_expiring(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let key = call.argument(1);
+    let option = match call.request.len() {
+        2 => ExpiryOption::Keep,
+        3 if is_called(call.argument(2), "PERSIST") => ExpiryOption::Remove,
+        4 => expiry_option(call, 2, "getex")?,
+        _ => return Err(CommandError::Syntax),
+    };
+    let slot = call.keyspace.slot(key)?;
+    let Some(value) = slot.value() else {
+        reply.null();
+        return Ok(());
+    };
+    reply_string(string_of(Some(value))?, reply);
+    let expiry_millis = option.apply(value.header.expiry_millis);
+    if expiry_millis != value.header.expiry_millis {
+        let header = Header { expiry_millis, ..value.header };
+        call.keyspace.write(&slot, key, NewValue { header, bytes: &value.bytes })?;
+    }
+    Ok(())
+}
+
+/// `STRLEN key`
+pub(super) fn length(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let value = call.keyspace.get(call.argument(1))?;
+    reply.integer(string_of(value.as_ref())?.map_or(0, |bytes| bytes.len() as i64));
+    Ok(())
+}
+
+/// `APPEND key value`
+pub(super) fn append(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let (key, tail) = (call.argument(1), call.argument(2));
+    check_key(key)?;
+    let slot = call.keyspace.slot(key)?;
+    let before = string_of(slot.value())?.unwrap_or_default();
+    check_string(before.len() + tail.len())?;
+    let bytes = [before, tail].concat();
+    call.keyspace.write(&slot, key, NewValue { header: header_of(&slot), bytes: &bytes })?;
+    reply.integer(bytes.len() as i64);
+    Ok(())
+}
+
+/// Header of a string that is changed in place: the expiry stays.
+fn header_of(slot: &Slot) -> Header {
+    slot.value().map_or(Header::STRING, |value| value.header)
+}
+
+/// `GETRANGE key start end`, `SUBSTR key start end`: both ends included, negative numbers count from the end.
+pub(super) fn get_range(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let (start, end) = (whole(call.argument(2))?, whole(call.argument(3))?);
+    let value = call.keyspace.get(call.argument(1))?;
+    let bytes = string_of(value.as_ref())?.unwrap_or_default();
+    let length = bytes.len() as i64;
+    let from_end = |place: i64| if place < 0 { (length.saturating_add(place)).max(0) } else { place };
+    let is_inverted = start < 0 && end < 0 && start > end;
+    let (start, end) = (from_end(start), from_end(end).min(length - 1));
+    let is_empty = is_inverted || start > end || length == 0;
+    reply.bulk(if is_empty { &[] } else { &bytes[start as usize..=end as usize] });
+    Ok(())
+}
+
+/// `SETRANGE key offset value`: zeros fill a gap.
+pub(super) fn set_range(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let (key, offset, part) = (call.argument(1), whole(call.argument(2))?, call.argument(3));
+    check_key(key)?;
+    let offset = usize::try_from(offset).map_err(|_| CommandError::Text("offset is out of range"))?;
+    let slot = call.keyspace.slot(key)?;
+    let before = string_of(slot.value())?.unwrap_or_default();
+    if part.is_empty() {
+        reply.integer(before.len() as i64);
+        return Ok(());
+    }
+    check_string(offset.saturating_add(part.len()))?;
+    let mut bytes = before.to_vec();
+    bytes.resize(bytes.len().max(offset + part.len()), 0);
+    bytes[offset..offset + part.len()].copy_from_slice(part);
+    debug_assert!(bytes.len() <= STRING_BYTES_MAX, "both parts were within the limit");
+    call.keyspace.write(&slot, key, NewValue { header: header_of(&slot), bytes: &bytes })?;
+    reply.integer(bytes.len() as i64);
+    Ok(())
+}
+
+/// `INCR key`
+pub(super) fn increment(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    add(call, 1, reply)
+}
+
+/// `DECR key`
+pub(super) fn decrement(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    add(call, -1, reply)
+}
+
+/// `INCRBY key by`
+pub(super) fn increment_by(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let by = whole(call.argument(2))?;
+    add(call, by, reply)
+}
+
+/// `DECRBY key by`
+pub(super) fn decrement_by(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let by = whole(call.argument(2))?;
+    add(call, by.checked_neg().ok_or(CommandError::Text("decrement would overflow"))?, reply)
+}
+
+/// Adds to the whole number of a key; an absent key counts as 0.
+fn add(call: &mut Call<'_, '_>, by: i64, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let key = call.argument(1);
+    check_key(key)?;
+    let slot = call.keyspace.slot(key)?;
+    let before = string_of(slot.value())?.map_or(Ok(0), whole)?;
+    let sum = before.checked_add(by).ok_or(CommandError::Overflow)?;
+    let header = header_of(&slot);
+    call.keyspace.write(&slot, key, NewValue { header, bytes: sum.to_string().as_bytes() })?;
+    reply.integer(sum);
+    Ok(())
+}
+
+/// `INCRBYFLOAT key by`
+pub(super) fn increment_float(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    let (key, by) = (call.argument(1), float(call.argument(2))?);
+    check_key(key)?;
+    let slot = call.keyspace.slot(key)?;
+    let before = string_of(slot.value())?.map_or(Ok(0.0), float)?;
+    let sum = before + by;
+    if !sum.is_finite() {
+        return Err(CommandError::NotFinite);
+    }
+    let text = float_text(sum);
+    let header = header_of(&slot);
+    call.keyspace.write(&slot, key, NewValue { header, bytes: text.as_bytes() })?;
+    reply.bulk(text.as_bytes());
+    Ok(())
+}
+
+/// `MGET key ..`: a value of another type is none.
+pub(super) fn get_many(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    reply.array(call.request.len() - 1);
+    for key in call.arguments(1) {
+        let value = call.keyspace.get(key)?;
+        reply_string(string_of(value.as_ref()).unwrap_or_default(), reply);
+        if reply.is_beyond() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Checks the keys and values of `MSET` and `MSETNX`.
+fn check_pairs(call: &Call<'_, '_>, command: &'static str) -> CommandResult {
+    if call.request.len().is_multiple_of(2) {
+        return Err(CommandError::WrongNumber(command));
+    }
+    for (at, argument) in call.arguments(1).enumerate() {
+        if at.is_multiple_of(2) { check_key(argument)? } else { check_string(argument.len())? }
+    }
+    Ok(())
+}
+
+/// Writes the pairs of `MSET` and `MSETNX`.
+fn set_pairs(call: &mut Call<'_, '_>) -> CommandResult {
+    for at in (1..call.request.len()).step_by(2) {
+        let (key, value) = (call.argument(at), call.argument(at + 1));
+        let slot = call.keyspace.slot(key)?;
+        call.keyspace.write(&slot, key, NewValue { header: Header::STRING, bytes: value })?;
+    }
+    Ok(())
+}
+
+/// `MSET key value ..`
+pub(super) fn set_many(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    check_pairs(call, "mset")?;
+    set_pairs(call)?;
+    reply.simple("OK");
+    Ok(())
+}
+
+/// `MSETNX key value ..`: all keys, or none if one is present.
+pub(super) fn set_many_absent(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+    check_pairs(call, "msetnx")?;
+    for key in call.arguments(1).step_by(2) {
+        if call.keyspace.get(key)?.is_some() {
+            reply.integer(0);
+            return Ok(());
+        }
+    }
+    set_pairs(call)?;
+    reply.integer(1);
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! The table of commands: name, number of arguments, flags, keys and function.
+//!
+//! Neighbours: `ensile-serving` finds a request's command through [`find`], and tells the table (`COMMAND`).
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use ensile_serving::command::{CommandInfo, WhileQueueing};
+
+use super::{Command, CommandFunction, expiry, keys, strings};
+use crate::{access, admin, execution};
+
+const READ: &[&str] = &["readonly", "fast"];
+const READ_SLOW: &[&str] = &["readonly"];
+const WRITE: &[&str] = &["write", "denyoom", "fast"];
+const WRITE_SLOW: &[&str] = &["write", "denyoom"];
+const DELETE: &[&str] = &["write", "fast"];
+const DELETE_SLOW: &[&str] = &["write"];
+const ADMIN: &[&str] = &["admin", "noscript"];
+const CONNECTION: &[&str] = &["noscript", "fast"];
+
+const NO_KEYS: (i64, i64, i64) = (0, 0, 0);
+const FIRST: (i64, i64, i64) = (1, 1, 1);
+const FIRST_TWO: (i64, i64, i64) = (1, 2, 1);
+const ALL: (i64, i64, i64) = (1, -1, 1);
+const ALL_PAIRS: (i64, i64, i64) = (1, -1, 2);
+
+use CommandFunction::{Data, Server};
+
+/// All commands of the server, beside the commands of every server.
+pub(crate) static COMMANDS: [Command; 69] = [
+    data("GET", 2, READ, FIRST, Data(strings::get), "Shows a string"),
+    data(
+        "SET",
+        -3,
+        WRITE,
+        FIRST,
+        Data(strings::set),
+        "Sets a string: NX, XX, GET, EX, PX, EXAT, PXAT, KEEPTTL",
+    ),
+    data("INCR", 2, WRITE, FIRST, Data(strings::increment), "Adds one to a whole number"),
+    data("MGET", -2, READ, ALL, Data(strings::get_many), "Shows several strings"),
+    data("DEL", -2, DELETE_SLOW, ALL, Data(keys::delete), "Deletes keys"),
+    data("EXISTS", -2, READ, ALL, Data(keys::exists), "Counts keys that are present"),
+    data("MSET", -3, WRITE_SLOW, ALL_PAIRS, Data(strings::set_many), "Sets several strings"),
+    data(
+        "MSETNX",
+        -3,
+        WRITE_SLOW,
+        ALL_PAIRS,
+        Data(strings::set_many_absent),
+        "Sets several strings, if no key is present",
+    ),
+    data("SETNX", 3, WRITE, FIRST, Data(strings::set_absent), "Sets a string, if the key is absent"),
+    data("SETEX", 4, WRITE, FIRST, Data(strings::set_expiring), "Sets a string that expires, in seconds"),
+    data(
+        "PSETEX",
+        4,
+        WRITE,
+        FIRST,
+        Data(strings::set_expiring),
+        "Sets a string that expires, in milliseconds",
+    ),
+    data("GETSET", 3, WRITE, FIRST, Data(strings::get_set), "Sets a string, and shows the string before"),
+    data("GETDEL", 2, DELETE, FIRST, Data(strings::get_delete), "Shows a string, and deletes it"),
+    data("GETEX", -2, DELETE, FIRST, Data(strings::get_expiring), "Shows a string, and sets its expiry"),
+    data("STRLEN", 2, READ, FIRST, Data(strings::length), "Tells a string's length"),
+    data("APPEND", 3, WRITE, FIRST, Data(strings::append), "Appends to a string"),
+    data("GETRANGE", 4, READ_SLOW, FIRST, Data(strings::get_range), "Shows a part of a string"),
+    data("SUBSTR", 4, READ_SLOW, FIRST, Data(strings::get_range), "Shows a part of a string"),
+    data("SETRANGE", 4, WRITE_SLOW, FIRST, Data(strings::set_range), "Overwrites a part of a string"),
+    data("DECR", 2, WRITE, FIRST, Data(strings::decrement), "Takes one from a whole number"),
+    data("INCRBY", 3, WRITE, FIRST, Data(strings::increment_by), "Adds to a whole number"),
+    data("DECRBY", 3, WRITE, FIRST, Data(strings::decrement_by), "Takes from a whole number"),
+    data("INCRBYFLOAT", 3, WRITE, FIRST, Data(strings::increment_float), "Adds to a number with a fraction"),
+    data("UNLINK", -2, DELETE, ALL, Data(keys::delete), "Deletes keys"),
+    data("TOUCH", -2, READ, ALL, Data(keys::exists), "Counts keys that are present"),
+    data("TYPE", 2, READ, FIRST, Data(keys::type_of), "Tells the type of a key's value"),
+    data("RENAME", 3, DELETE_SLOW, FIRST_TWO, Data(keys::rename), "Gives a value another key"),
+    data(
+        "RENAMENX",
+        3,
+        DELETE,
+        FIRST_TWO,
+        Data(keys::rename_absent),
+        "Gives a value another key, if that key is absent",
+    ),
+    data("COPY", -3, WRITE_SLOW, FIRST_TWO, Data(keys::copy), "Copies a value: DB, REPLACE"),
+    data("MOVE", 3, DELETE, FIRST, Data(keys::move_key), "Moves a key to another database"),
+    data("KEYS", 2, READ_SLOW, NO_KEYS, Data(keys::keys), "Shows the keys of a pattern"),
+    data("SCAN", -2, READ_SLOW, NO_KEYS, Data(keys::scan), "Shows keys from a cursor on: MATCH, COUNT, TYPE"),
+    data("RANDOMKEY", 1, READ_SLOW, NO_KEYS, Data(keys::random_key), "Shows any key"),
+    data("DBSIZE", 1, READ, NO_KEYS, Data(keys::size), "Counts the keys of the database"),
+    data("FLUSHDB", -1, DELETE_SLOW, NO_KEYS, Data(keys::flush), "Empties the database at once"),
+    data("FLUSHALL", -1, DELETE_SLOW, NO_KEYS, Data(keys::flush_all), "Empties all databases at once"),
+    data("SWAPDB", 3, DELETE, NO_KEYS, Data(keys::swap), "Exchanges the contents of two databases"),
+    data(
+        "OBJECT",
+        -2,
+        READ_SLOW,
+        NO_KEYS,
+        Data(keys::object),
+        "Tells properties of a value: ENCODING, REFCOUNT",
+    ),
+    data(
+        "EXPIRE",
+        -3,
+        DELETE,
+        FIRST,
+        Data(expiry::expire),
+        "Sets an expiry in seconds from now: NX, XX, GT, LT",
+    ),
+    data(
+        "PEXPIRE",
+        -3,
+        DELETE,
+        FIRST,
+        Data(expiry::expire),
+        "Sets an expiry in milliseconds from now: NX, XX, GT, LT",
+    ),
+    data(
+        "EXPIREAT",
+        -3,
+        DELETE,
+        FIRST,
+        Data(expiry::expire),
+        "Sets an expiry in seconds since 1970: NX, XX, GT, LT",
+    ),
+    data(
+        "PEXPIREAT",
+        -3,
+        DELETE,
+        FIRST,
+        Data(expiry::expire),
+        "Sets an expiry in milliseconds since 1970: NX, XX, GT, LT",
+    ),
+    data("PERSIST", 2, DELETE, FIRST, Data(expiry::persist), "Removes an expiry"),
+    data("TTL", 2, READ, FIRST, Data(expiry::time_left), "Tells the seconds up to the expiry"),
+    data("PTTL", 2, READ, FIRST, Data(expiry::time_left), "Tells the milliseconds up to the expiry"),
+    data("EXPIRETIME", 2, READ, FIRST, Data(expiry::time_left), "Tells the expiry in seconds since 1970"),
+    data(
+        "PEXPIRETIME",
+        2,
+        READ,
+        FIRST,
+        Data(expiry::time_left),
+        "Tells the expiry in milliseconds since 1970",
+    ),
+    at_once("WATCH", -2, CONNECTION, ALL, Server(execution::watch), "Makes the next EXEC rest on keys"),
+    server("UNWATCH", 1, CONNECTION, Server(execution::unwatch), "Forgets watched keys"),
+    at_once("RESET", 1, CONNECTION, NO_KEYS, Server(access::reset), "Makes the connection as new"),
+    server("TIME", 1, &["fast"], Server(admin::time), "Tells the server's time"),
+    server(
+        "ROLE",
+        1,
+        &["fast"],
+        Server(admin::role),
+        "Tells the role in replication: master, without replicas",
+    ),
+    server("LASTSAVE", 1, &["fast"], Server(admin::last_save), "Tells the time of the last checkpoint"),
+    server(
+        "BGREWRITEAOF",
+        1,
+        ADMIN,
+        Server(admin::begin_checkpoint),
+        "Begins a checkpoint, which shortens the log",
+    ),
+    server("CONFIG", -2, ADMIN, Server(admin::config), "Tells and sets parameters: GET, SET, RESETSTAT"),
+    missing("BITCOUNT"),
+    missing("SETBIT"),
+    missing("GETBIT"),
+    missing("PFADD"),
+    missing("GEOADD"),
+    missing("SORT"),
+    missing("DUMP"),
+    missing("RESTORE"),
+    missing("MONITOR"),
+    missing("FUNCTION"),
+    missing("CLUSTER"),
+    missing("REPLICAOF"),
+    missing("XREADGROUP"),
+    missing("WAIT"),
+];
+
+const fn data(
+    name: &'static str,
+    arity: i64,
+    flags: &'static [&'static str],
+    keys: (i64, i64, i64),
+    function: CommandFunction,
+    summary: &'static str,
+) -> Command {
+    Command { info: CommandInfo::new(name, arity, flags, keys, summary), function }
+}
+
+const fn server(
+    name: &'static str,
+    arity: i64,
+    flags: &'static [&'static str],
+    function: CommandFunction,
+    summary: &'static str,
+) -> Command {
+    data(name, arity, flags, NO_KEYS, function, summary)
+}
+
+const fn at_once(
+    name: &'static str,
+    arity: i64,
+    flags: &'static [&'static str],
+    keys: (i64, i64, i64),
+    function: CommandFunction,
+    summary: &'static str,
+) -> Command {
+    let info = CommandInfo::new(name, arity, flags, keys, summary).while_queueing(WhileQueueing::AtOnce);
+    Command { info, function }
+}
+
+/// A command of redis that this server does not have.
+const fn missing(name: &'static str) -> Command {
+    let info = CommandInfo::new(name, -1, &[], NO_KEYS, "Is refused: this server does not have the command")
+        .while_queueing(WhileQueueing::Refused);
+    Command { info, function: Server(admin::missing) }
+}
+
+/// The command of this name, in any case.
+#[inline]
+pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
+    static NAMES: LazyLock<HashMap<&'static [u8], &'static Command>> =
+        LazyLock::new(|| COMMANDS.iter().map(|command| (command.info.name.as_bytes(), command)).collect());
+    const NAME_BYTES_MAX: usize = 16;
+    let mut capitals = [0; NAME_BYTES_MAX];
+    let capitals = capitals.get_mut(..name.len())?;
+    capitals.copy_from_slice(name);
+    capitals.make_ascii_uppercase();
+    NAMES.get(&*capitals).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::{COMMANDS, find};
+
+    #[test]
+    fn every_command_is_found_by_its_name_in_any_case() {
+        let names: HashSet<_> = COMMANDS.iter().map(|command| command.info.name).collect();
+        assert_eq!(names.len(), COMMANDS.len(), "a name is used once");
+        for name in names {
+            for spelled in [name.to_owned(), name.to_ascii_lowercase()] {
+                assert_eq!(find(spelled.as_bytes()).expect(name).info.name, name);
+            }
+        }
+        assert!(find(b"NONE").is_none() && find(b"a name that is longer than any").is_none());
+    }
+}

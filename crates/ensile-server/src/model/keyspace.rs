@@ -1,0 +1,225 @@
+//! The keys of a database, within a transaction.
+//!
+//! Invariants:
+//! - An expired key is absent for every command. Its row stays until a write or the sweeper removes it.
+//! - The row of the database is read before the first key, so a transaction rests on the database's content.
+//!
+//! Neighbours: commands have a [`Keyspace`]; `contents` exchanges the contents of databases.
+
+use std::ops::ControlFlow;
+
+use ensile::{Prefix, Readable, Result, Transaction};
+
+use super::stored_value::{Header, NewValue, StoredValue};
+use super::{ExpiryRow, KeyRow, Model, contents, key_hash};
+
+/// A view of a database's keys for one transaction.
+pub(crate) struct Keyspace<'k, 'db> {
+    pub(crate) tx: &'k mut Transaction<'db>,
+    pub(crate) model: &'k Model,
+    /// Number of the database.
+    pub(crate) database: u32,
+    /// Stripe of the counts that this loop changes.
+    pub(crate) stripe: u32,
+    /// Time of the request in milliseconds since 1970.
+    pub(crate) now_millis: i64,
+    /// Content id of the database, once it is read.
+    content: Option<u32>,
+}
+
+/// The place of a key, and the row that is there.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    content: u32,
+    hash: u64,
+    /// The row, expired or not.
+    row: Option<StoredValue>,
+    /// True if there is no row, or an expired row.
+    is_absent: bool,
+}
+
+impl Slot {
+    /// The value; `None` for an absent key.
+    pub(crate) fn value(&self) -> Option<&StoredValue> {
+        self.row.as_ref().filter(|_| !self.is_absent)
+    }
+
+    /// Expiry of the row, expired or not, in milliseconds since 1970.
+    fn row_expiry(&self) -> Option<i64> {
+        self.row.as_ref()?.header.expiry_millis
+    }
+}
+
+/// A step of a walk over the keys of a database.
+pub(crate) struct KeyAt<'r> {
+    pub(crate) hash: u64,
+    pub(crate) key: &'r [u8],
+    pub(crate) header: Header,
+}
+
+impl<'k, 'db> Keyspace<'k, 'db> {
+    pub(crate) fn new(
+        tx: &'k mut Transaction<'db>,
+        model: &'k Model,
+        database: u32,
+        stripe: u32,
+        now_millis: i64,
+    ) -> Self {
+        Self { tx, model, database, stripe, now_millis, content: None }
+    }
+
+    /// Content id of the database.
+    #[inline]
+    pub(crate) fn content(&mut self) -> Result<u32> {
+        match self.content {
+            Some(content) => Ok(content),
+            None => {
+                let content = contents::content_of(self.tx, self.model, self.database)?;
+                self.content = Some(content);
+                Ok(content)
+            }
+        }
+    }
+
+    /// Looks at another database from now on.
+    pub(crate) fn select(&mut self, database: u32) {
+        self.database = database;
+        self.content = None;
+    }
+
+    /// The value of a key; `None` for an absent key.
+    #[inline]
+    pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<StoredValue>> {
+        let row = (self.content()?, key_hash(key), key);
+        let value = self.tx.get(&self.model.keys, &row)?;
+        Ok(value.filter(|value| !value.header.is_expired(self.now_millis)))
+    }
+
+    /// The place of a key, for a read that a write follows.
+    #[inline]
+    pub(crate) fn slot(&mut self, key: &[u8]) -> Result<Slot> {
+        let (content, hash) = (self.content()?, key_hash(key));
+        let row = self.tx.get(&self.model.keys, &(content, hash, key))?;
+        let is_absent = row.as_ref().is_none_or(|row| row.header.is_expired(self.now_millis));
+        Ok(Slot { content, hash, row, is_absent })
+    }
+
+    /// Writes the value of a key.
+    #[inline]
+    pub(crate) fn write(&mut self, slot: &Slot, key: &[u8], value: NewValue<'_>) -> Result<()> {
+        debug_assert_eq!(slot.hash, key_hash(key), "a slot is of its key");
+        self.tx.put(&self.model.keys, &(slot.content, slot.hash, key), &value)?;
+        if slot.row.is_none() {
+            count_keys(self.tx, self.model, slot.content, self.stripe, 1)?;
+        }
+        self.move_expiry(slot, key, value.header.expiry_millis)
+    }
+
+    /// Removes a key. The slot may have no row.
+    pub(crate) fn remove(&mut self, slot: &Slot, key: &[u8]) -> Result<()> {
+        debug_assert_eq!(slot.hash, key_hash(key), "a slot is of its key");
+        if slot.row.is_none() {
+            return Ok(());
+        }
+        self.tx.delete(&self.model.keys, &(slot.content, slot.hash, key))?;
+        count_keys(self.tx, self.model, slot.content, self.stripe, -1)?;
+        self.move_expiry(slot, key, None)
+    }
+
+    /// Moves the row of a key's expiry to the new time.
+    #[inline]
+    fn move_expiry(&mut self, slot: &Slot, key: &[u8], to_millis: Option<i64>) -> Result<()> {
+        let from_millis = slot.row_expiry();
+        if from_millis == to_millis {
+            return Ok(());
+        }
+        if let Some(expiry) = from_millis {
+            self.tx.delete(&self.model.expiries, &(expiry, slot.content, slot.hash, key))?;
+        }
+        if let Some(expiry) = to_millis {
+            self.tx.put(&self.model.expiries, &(expiry, slot.content, slot.hash, key), &())?;
+        }
+        match (from_millis, to_millis) {
+            (None, Some(_)) => count_expiring(self.tx, self.model, slot.content, self.stripe, 1),
+            (Some(_), None) => count_expiring(self.tx, self.model, slot.content, self.stripe, -1),
+            _ => Ok(()),
+        }
+    }
+
+    /// Numbers of keys of the database, expired keys whose rows are there included.
+    pub(crate) fn key_counts(&mut self) -> Result<KeyCounts> {
+        let content = self.content()?;
+        let mut counts = KeyCounts::default();
+        self.tx.scan(&self.model.counts, Prefix((content,)), |(_, stripe), count| {
+            let sum = if stripe < EXPIRING_STRIPES { &mut counts.keys } else { &mut counts.expiring };
+            *sum += count;
+            ControlFlow::Continue(())
+        })?;
+        debug_assert!(counts.expiring >= 0, "an expiry that is removed was set before");
+        debug_assert!(counts.keys >= counts.expiring, "a key that is removed was added before");
+        Ok(counts)
+    }
+
+    /// Visits the keys of the database that are present, in the order of their hashes, from a hash on, until `visit`
+    /// breaks.
+    pub(crate) fn walk(
+        &mut self,
+        from_hash: u64,
+        mut visit: impl FnMut(KeyAt<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (content, now_millis) = (self.content()?, self.now_millis);
+        // Every key of the content comes before the first possible key of the next content.
+        let bounds = (content, from_hash, Vec::new())..(content + 1, 0, Vec::new());
+        self.tx.scan(&self.model.keys, bounds, |(_, hash, key): KeyRow, value| {
+            if value.header.is_expired(now_millis) {
+                return ControlFlow::Continue(());
+            }
+            visit(KeyAt { hash, key: &key, header: value.header })
+        })
+    }
+}
+
+/// Numbers of keys of a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyCounts {
+    pub(crate) keys: i64,
+    /// Number of keys with an expiry.
+    pub(crate) expiring: i64,
+}
+
+/// First stripe of the numbers of keys with an expiry. Stripes below are of the numbers of keys.
+const EXPIRING_STRIPES: u32 = 1 << 31;
+
+/// Adds to the number of keys of a content.
+pub(crate) fn count_keys(
+    tx: &mut Transaction<'_>,
+    model: &Model,
+    content: u32,
+    stripe: u32,
+    by: i64,
+) -> Result<()> {
+    debug_assert!(stripe < EXPIRING_STRIPES, "a stripe is a loop's number, or the sweeper's");
+    let place = (content, stripe);
+    let count = tx.get(&model.counts, &place)?.unwrap_or(0);
+    tx.put(&model.counts, &place, &(count + by))
+}
+
+/// Adds to the number of keys of a content that have an expiry.
+pub(crate) fn count_expiring(
+    tx: &mut Transaction<'_>,
+    model: &Model,
+    content: u32,
+    stripe: u32,
+    by: i64,
+) -> Result<()> {
+    debug_assert!(stripe < EXPIRING_STRIPES, "a stripe is a loop's number, or the sweeper's");
+    let place = (content, EXPIRING_STRIPES | stripe);
+    let count = tx.get(&model.counts, &place)?.unwrap_or(0);
+    tx.put(&model.counts, &place, &(count + by))
+}
+
+/// The key of a row in `expiries`, as the key of the row in `keys`.
+pub(crate) fn key_of_expiry(row: ExpiryRow) -> KeyRow {
+    let (_, content, hash, key) = row;
+    (content, hash, key)
+}

@@ -1,0 +1,139 @@
+//! The value of a row in `keys`: a header with the type and the expiry, and the bytes of a string.
+//!
+//! ```text
+//! 0      1                    9                  17
+//! +------+--------------------+------------------+---------
+//! | type | [expiry, i64, ms]  | [object, u64]    | bytes ..
+//! +------+--------------------+------------------+---------
+//! type: bits 0 to 3 the kind, bit 6 an expiry follows, bit 7 an object id follows
+//! ```
+//! Invariant: the form never changes; a new kind gets a new number.
+//!
+//! Neighbours: [`super::Keyspace`] reads and writes rows.
+
+use ensile::Value;
+use ensile::codec::{AsValue, CodecError, ValueBuffer};
+
+/// Longest header in bytes.
+pub(crate) const HEADER_BYTES_MAX: usize = 1 + size_of::<i64>() + size_of::<u64>();
+
+const HAS_EXPIRY: u8 = 1 << 6;
+const HAS_OBJECT: u8 = 1 << 7;
+const KIND: u8 = 0x0F;
+
+/// Type of a key's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    String,
+}
+
+impl Kind {
+    /// Name as `TYPE` replies.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+        }
+    }
+
+    fn number(self) -> u8 {
+        match self {
+            Self::String => 0,
+        }
+    }
+
+    fn from_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::String),
+            _ => None,
+        }
+    }
+}
+
+/// Header of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    /// Time from which the key is absent, in milliseconds since 1970; `None` for a key that stays.
+    pub(crate) expiry_millis: Option<i64>,
+    /// Number under which the elements of a larger value are kept; `None` for a value within the row.
+    pub(crate) object: Option<u64>,
+}
+
+impl Header {
+    /// Header of a string that stays.
+    pub(crate) const STRING: Self = Self { kind: Kind::String, expiry_millis: None, object: None };
+
+    /// True if the key is absent at this time.
+    #[inline]
+    pub(crate) fn is_expired(&self, now_millis: i64) -> bool {
+        self.expiry_millis.is_some_and(|expiry| expiry <= now_millis)
+    }
+
+    fn encode(self, out: &mut ValueBuffer<'_>) {
+        let flags = if self.expiry_millis.is_some() { HAS_EXPIRY } else { 0 }
+            | if self.object.is_some() { HAS_OBJECT } else { 0 };
+        out.extend_from_slice(&[self.kind.number() | flags]);
+        if let Some(expiry) = self.expiry_millis {
+            out.extend_from_slice(&expiry.to_le_bytes());
+        }
+        if let Some(object) = self.object {
+            out.extend_from_slice(&object.to_le_bytes());
+        }
+    }
+
+    /// The header at the begin of `bytes`, and the bytes behind the header.
+    fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), CodecError> {
+        let (first, mut rest) =
+            bytes.split_first().ok_or_else(|| CodecError::new("a value without its header"))?;
+        let kind = Kind::from_number(first & KIND)
+            .ok_or_else(|| CodecError::new("an unknown type of value: a later version wrote it"))?;
+        let mut take = |flag: u8| {
+            if first & flag == 0 {
+                return Ok(None);
+            }
+            let (number, behind) =
+                rest.split_first_chunk::<8>().ok_or_else(|| CodecError::new("a value without its header"))?;
+            rest = behind;
+            Ok(Some(*number))
+        };
+        let expiry_millis = take(HAS_EXPIRY)?.map(i64::from_le_bytes);
+        let object = take(HAS_OBJECT)?.map(u64::from_le_bytes);
+        Ok((Self { kind, expiry_millis, object }, rest))
+    }
+}
+
+/// A value of a row: header and bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredValue {
+    pub(crate) header: Header,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Value for StoredValue {
+    fn encode(&self, out: &mut ValueBuffer<'_>) {
+        NewValue { header: self.header, bytes: &self.bytes }.encode_value(out);
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        let (header, bytes) = Header::decode(bytes)?;
+        Ok(Self { header, bytes: bytes.to_vec() })
+    }
+
+    fn type_name() -> String {
+        "ensile-server value 1".to_owned()
+    }
+}
+
+/// A value that is written from borrowed bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewValue<'v> {
+    pub(crate) header: Header,
+    pub(crate) bytes: &'v [u8],
+}
+
+impl AsValue<StoredValue> for NewValue<'_> {
+    fn encode_value(&self, out: &mut ValueBuffer<'_>) {
+        self.header.encode(out);
+        out.extend_from_slice(self.bytes);
+    }
+}

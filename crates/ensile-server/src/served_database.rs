@@ -1,0 +1,306 @@
+//! The served database: tables, settings and figures that all loops share.
+//!
+//! Neighbours: `ensile-serving` calls it as a [`Service`]; `execution` carries requests out; [`crate::server`] makes it.
+
+use std::sync::Arc;
+
+use ensile::{Database, Error, Transaction};
+use ensile_base::Epoch;
+use ensile_base::clock::unix_millis;
+use ensile_base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
+use ensile_net::LoopWakeUp;
+use ensile_serving::service::{AheadKey, AuthRefusal, Call, ClientState, DurableEpoch, LogState};
+use ensile_serving::{Client, DurableEpochs, Exec, InfoText, NewReply, Outcome, ServerFigures, Service};
+
+use crate::access::Password;
+use crate::admin::SaveTime;
+use crate::commands::{self, Command, CommandFunction};
+use crate::model::{DATABASES, Model};
+use crate::server::Appendfsync;
+use crate::sweeper::Sweeper;
+use crate::{admin, execution};
+
+/// A request under way.
+pub(crate) type ServedCall<'c> = Call<'c, ServedDatabase>;
+
+/// A database behind redis' protocol.
+#[derive(Debug)]
+pub(crate) struct ServedDatabase {
+    db: Database,
+    model: Arc<Model>,
+    /// True if the database has a log.
+    has_log: bool,
+    /// True if replies wait until they are durable.
+    waits: AtomicBool,
+    appendfsync: Mutex<Appendfsync>,
+    password: Mutex<Option<Password>>,
+    /// True if clients need a password.
+    has_password: AtomicBool,
+    rolls_back: AtomicBool,
+    /// Number of loops that have begun: each changes counts in a stripe of its own.
+    stripes: AtomicU32,
+    watches: WatchFigures,
+    /// Time of the start in milliseconds since 1970.
+    begun_millis: u64,
+    save_time: Arc<SaveTime>,
+    sweeper: Sweeper,
+}
+
+/// Numbers of `EXEC` behind a `WATCH` that replied nil.
+#[derive(Debug, Default)]
+pub(crate) struct WatchFigures {
+    /// Because a watched key changed.
+    pub(crate) conflicts: AtomicU64,
+    /// Because the database ended the transaction to free memory.
+    pub(crate) expired: AtomicU64,
+}
+
+/// State of a loop.
+#[derive(Debug)]
+pub(crate) struct LoopData {
+    /// Stripe of the counts of keys that the loop changes.
+    pub(crate) stripe: u32,
+}
+
+/// State of a client.
+#[derive(Debug, Default)]
+pub(crate) struct ClientData {
+    /// True if the client has given the password.
+    pub(crate) is_authenticated: bool,
+    /// The keys that the next `EXEC` rests on.
+    pub(crate) watch: Option<Watch>,
+}
+
+/// Watched keys of a client.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// The transaction that has read the keys' rows.
+    pub(crate) tx: Transaction<'static>,
+    /// Earliest expiry of a watched key in milliseconds since 1970: from then on the key has changed.
+    pub(crate) expiry_millis: Option<i64>,
+}
+
+/// Memory of an open transaction with the rows of some watched keys, in bytes (W16).
+const WATCH_BYTES: usize = 4 << 10;
+
+impl ClientState for ClientData {
+    fn memory_bytes(&self) -> usize {
+        if self.watch.is_some() { WATCH_BYTES } else { 0 }
+    }
+}
+
+/// Settings of a served database.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) appendfsync: Appendfsync,
+    /// Password of clients; `None` lets every client in.
+    pub(crate) password: Option<Password>,
+    /// True if an error within `EXEC` rolls the whole transaction back.
+    pub(crate) rolls_back: bool,
+}
+
+impl ServedDatabase {
+    /// Opens the tables of a database.
+    ///
+    /// # Errors
+    /// The database has tables of these names with other types.
+    pub(crate) fn open(db: Database, settings: Settings) -> ensile::Result<Self> {
+        let Settings { appendfsync, password, rolls_back } = settings;
+        let model = Arc::new(Model::open(&db)?);
+        let has_log = db.stats().log.is_some();
+        let save_time = Arc::new(SaveTime::new());
+        Ok(Self {
+            sweeper: Sweeper::start(db.clone(), Arc::clone(&model), Arc::clone(&save_time))?,
+            save_time,
+            model,
+            has_log,
+            waits: AtomicBool::new(has_log && appendfsync == Appendfsync::Always),
+            appendfsync: Mutex::new(appendfsync),
+            has_password: AtomicBool::new(password.is_some()),
+            password: Mutex::new(password),
+            rolls_back: AtomicBool::new(rolls_back),
+            stripes: AtomicU32::new(0),
+            watches: WatchFigures::default(),
+            begun_millis: unix_millis(),
+            db,
+        })
+    }
+
+    pub(crate) fn db(&self) -> &Database {
+        &self.db
+    }
+
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    pub(crate) fn now_millis(&self) -> i64 {
+        i64::try_from(unix_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// Time since the start in seconds.
+    pub(crate) fn uptime_seconds(&self) -> u64 {
+        unix_millis().saturating_sub(self.begun_millis) / 1000
+    }
+
+    pub(crate) fn has_log(&self) -> bool {
+        self.has_log
+    }
+
+    pub(crate) fn save_time(&self) -> &SaveTime {
+        &self.save_time
+    }
+
+    pub(crate) fn watches(&self) -> &WatchFigures {
+        &self.watches
+    }
+
+    /// True if an error within `EXEC` rolls the whole transaction back.
+    pub(crate) fn rolls_back(&self) -> bool {
+        // Relaxed: a setting; the next `EXEC` of any loop sees it soon.
+        self.rolls_back.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_rolls_back(&self, rolls_back: bool) {
+        // Relaxed: see `rolls_back`.
+        self.rolls_back.store(rolls_back, Ordering::Relaxed);
+    }
+
+    pub(crate) fn appendfsync(&self) -> Appendfsync {
+        *self.appendfsync.lock()
+    }
+
+    pub(crate) fn set_appendfsync(&self, appendfsync: Appendfsync) {
+        let mut setting = self.appendfsync.lock();
+        *setting = appendfsync;
+        // Relaxed: a setting. A reply under way goes out under the old or the new setting.
+        self.waits.store(self.has_log && appendfsync == Appendfsync::Always, Ordering::Relaxed);
+    }
+
+    /// True if clients need a password.
+    pub(crate) fn has_password(&self) -> bool {
+        // Relaxed: a setting. The password itself is under its lock.
+        self.has_password.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_password(&self, password: &[u8]) {
+        let mut setting = self.password.lock();
+        *setting = Password::new(password);
+        // Relaxed: see `has_password`.
+        self.has_password.store(setting.is_some(), Ordering::Relaxed);
+    }
+
+    /// Counts an `EXEC` behind a `WATCH` that replies nil.
+    pub(crate) fn count_watch_loss(&self, error: &Error) {
+        let figure =
+            if matches!(error, Error::Expired) { &self.watches.expired } else { &self.watches.conflicts };
+        // Relaxed: a figure for people.
+        figure.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Service for ServedDatabase {
+    const NAME: &'static str = "redis";
+    const DATABASES: u32 = DATABASES;
+    const IS_WITHOUT_USERS: bool = false;
+
+    type Command = Command;
+    type LoopState = LoopData;
+    type ClientState = ClientData;
+
+    fn commands() -> &'static [Command] {
+        &commands::COMMANDS
+    }
+
+    #[inline]
+    fn find_command(name: &[u8]) -> Option<&'static Command> {
+        commands::find(name)
+    }
+
+    fn begin_loop(&self, _: &LoopWakeUp) -> LoopData {
+        // Relaxed: `fetch_add` gives each number once.
+        LoopData { stripe: self.stripes.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    fn prefetch(&self, _: &mut LoopData, _: &[AheadKey<'_>]) {}
+
+    #[inline]
+    fn call(&self, call: ServedCall<'_>, command: &'static Command, reply: &mut NewReply<'_>) -> Outcome {
+        match command.function {
+            CommandFunction::Data(function) => execution::run_command(self, call, function, reply),
+            CommandFunction::Server(function) => function(call, reply),
+        }
+    }
+
+    fn exec(&self, exec: Exec<'_, Self>, reply: &mut NewReply<'_>) -> Outcome {
+        execution::run_queue(self, exec, reply)
+    }
+
+    fn discard(&self, client: &mut Client<ClientData>) {
+        client.own.watch = None;
+    }
+
+    fn authenticate(
+        &self,
+        client: &mut Client<ClientData>,
+        user: Option<&[u8]>,
+        password: &[u8],
+    ) -> Result<(), AuthRefusal> {
+        crate::access::authenticate(self.password.lock().as_ref(), user, password)?;
+        client.own.is_authenticated = true;
+        Ok(())
+    }
+
+    #[inline]
+    fn is_authorized(&self, client: &Client<ClientData>) -> bool {
+        client.own.is_authenticated || !self.has_password()
+    }
+
+    #[inline]
+    fn waits_for_durability(&self) -> bool {
+        // Relaxed: a setting.
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    fn durable_epochs(&self) -> &dyn DurableEpochs {
+        self
+    }
+
+    fn checkpoint(&self) {
+        // The reply does not wait for the checkpoint; `INFO` shows a failure.
+        drop(self.db.checkpoint());
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        admin::parameters(self)
+    }
+
+    fn info(&self, figures: &ServerFigures, text: &mut InfoText) {
+        admin::write_info(self, figures, text);
+    }
+}
+
+impl DurableEpochs for ServedDatabase {
+    #[inline]
+    fn is_durable(&self, epoch: Epoch) -> bool {
+        self.db.durable_epoch() >= epoch
+    }
+
+    fn durable(&self, epoch: Epoch) -> DurableEpoch {
+        let durable = self.db.durable(epoch);
+        Box::pin(async { durable.await.map_err(|error| error.to_string()) })
+    }
+
+    fn newest_epoch(&self) -> Epoch {
+        self.db.epoch()
+    }
+
+    fn log_state(&self) -> LogState {
+        admin::log_state(&self.db)
+    }
+
+    fn close(&self) -> Result<(), String> {
+        self.sweeper.stop();
+        self.db.close().map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,134 @@
+//! The server: a database behind redis' protocol, its settings, and its life.
+//!
+//! Neighbours: [`crate::served_database`] is served; [`crate::running`] serves on threads of its own.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ensile::Database;
+use ensile_serving::threads::{ReadyServer, ServerConfig};
+
+use crate::access::Password;
+use crate::running::RunningServer;
+use crate::served_database::{ServedDatabase, Settings};
+
+/// Moment at which replies go out, by redis' names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Appendfsync {
+    /// Once the result is durable on disk: a crash of the machine loses nothing that was replied.
+    #[default]
+    Always,
+    /// At once, when the operating system has the changes: the death of the process loses nothing that was replied. A
+    /// crash of the machine may lose the last fraction of a second.
+    Everysec,
+    /// As [`Everysec`](Self::Everysec): the log is written and synced all the same.
+    No,
+}
+
+impl Appendfsync {
+    const ALL: [Self; 3] = [Self::Always, Self::Everysec, Self::No];
+
+    /// Name as in a configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Everysec => "everysec",
+            Self::No => "no",
+        }
+    }
+
+    /// The value of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| name.eq_ignore_ascii_case(one.name()))
+    }
+}
+
+/// Settings of a server.
+#[derive(Debug)]
+pub struct ServerBuilder {
+    db: Database,
+    settings: Settings,
+}
+
+impl ServerBuilder {
+    /// Sets the moment at which replies go out. Clients change it with `CONFIG SET appendfsync`.
+    #[must_use]
+    pub fn appendfsync(mut self, appendfsync: Appendfsync) -> Self {
+        self.settings.appendfsync = appendfsync;
+        self
+    }
+
+    /// Sets the password that clients give with `AUTH`; an empty password is none.
+    #[must_use]
+    pub fn password(mut self, password: &[u8]) -> Self {
+        self.settings.password = Password::new(password);
+        self
+    }
+
+    /// Sets the effect of an error within `EXEC`: with `true` the whole transaction is rolled back, else the other
+    /// commands keep their effect, as in redis.
+    #[must_use]
+    pub fn multi_rollback(mut self, rolls_back: bool) -> Self {
+        self.settings.rolls_back = rolls_back;
+        self
+    }
+
+    /// Opens the tables of the served database.
+    ///
+    /// # Errors
+    /// The database has tables of these names with other types.
+    pub fn build(self) -> ensile::Result<Server> {
+        Ok(Server { served: ServedDatabase::open(self.db, self.settings)? })
+    }
+}
+
+/// A database behind redis' protocol.
+#[derive(Debug)]
+pub struct Server {
+    served: ServedDatabase,
+}
+
+impl Server {
+    /// Begins the settings of a server for this database.
+    ///
+    /// ```
+    /// use ensile_server::Server;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let db = ensile::Database::in_memory()?;
+    /// let server = Server::builder(db).password(b"secret").build()?.listen("127.0.0.1:0".parse()?)?;
+    /// println!("redis-cli -p {} -a secret", server.address().port());
+    /// server.stop()?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn builder(db: Database) -> ServerBuilder {
+        let settings = Settings { appendfsync: Appendfsync::default(), password: None, rolls_back: false };
+        ServerBuilder { db, settings }
+    }
+
+    /// Serves on threads of its own, until [`RunningServer::stop`] or a client's `SHUTDOWN`.
+    ///
+    /// # Errors
+    /// The system's error for the address.
+    pub fn listen(self, address: SocketAddr) -> io::Result<RunningServer> {
+        RunningServer::start(self, address)
+    }
+
+    /// Serves on this thread and on a thread for each further loop, until a client asks for the end, `config.ended` is
+    /// set, or a loop fails. The database is closed then. `ready` gets the address.
+    ///
+    /// # Errors
+    /// The system's error for the address or for a wait; the panic of a loop, with its text; or not everything could be
+    /// made durable.
+    pub fn serve(
+        self,
+        config: ServerConfig,
+        ready: impl FnOnce(ReadyServer<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        ensile_serving::threads::serve(Arc::new(self.served), config, ready)
+    }
+}

@@ -1,0 +1,144 @@
+//! The sweeper: a thread that removes the rows of expired keys and of abandoned contents.
+//!
+//! Invariants:
+//! - Each step is a transaction of bounded size, logged as any other, so a crash between two steps loses nothing.
+//! - A row is removed only if it is expired, or of an abandoned content, within the same transaction.
+//! - A content's row in `abandoned` goes with the last row of the content.
+//!
+//! Neighbours: `FLUSHDB` abandons contents, writes set expiries; the server starts and stops the sweeper.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ensile::{Database, Prefix, Readable, Result, Transaction};
+use ensile_base::clock::unix_millis;
+use ensile_base::sync::{Condvar, Mutex};
+
+use crate::admin::SaveTime;
+use crate::model::keyspace::{count_expiring, count_keys, key_of_expiry};
+use crate::model::stored_value::Header;
+use crate::model::{ExpiryRow, KeyRow, Model, SWEEPER_STRIPE};
+
+/// Largest number of rows that a step removes.
+const ROWS_PER_STEP: usize = 512;
+/// Pause after a step that has found nothing more to remove.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The thread of a server that removes rows.
+#[derive(Debug)]
+pub(crate) struct Sweeper {
+    signal: Arc<StopSignal>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct StopSignal {
+    is_stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl StopSignal {
+    /// Waits for the stop, for `pause` at most. True if the sweeper is stopped.
+    fn wait(&self, pause: Duration) -> bool {
+        let is_stopped = self.is_stopped.lock();
+        if *is_stopped { true } else { *self.changed.wait_timeout(is_stopped, pause) }
+    }
+}
+
+impl Sweeper {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(crate) fn start(db: Database, model: Arc<Model>, save_time: Arc<SaveTime>) -> Result<Self> {
+        let signal = Arc::new(StopSignal::default());
+        let until = Arc::clone(&signal);
+        let sweep = move || {
+            let mut pause = Duration::ZERO;
+            while !until.wait(pause) {
+                // A failed step, such as on a full disk, is tried again.
+                let is_done = sweep_step(&db, &model).unwrap_or(true);
+                save_time.look(&db);
+                pause = if is_done { PAUSE } else { Duration::ZERO };
+            }
+        };
+        let spawned = std::thread::Builder::new().name("ensile-sweeper".to_owned()).spawn(sweep);
+        let thread = spawned.map_err(|error| {
+            ensile::Error::Misuse(format!("the sweeper's thread does not start: {error}"))
+        })?;
+        Ok(Self { signal, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Stops the thread, and waits for its last step.
+    pub(crate) fn stop(&self) {
+        *self.signal.is_stopped.lock() = true;
+        self.signal.changed.notify_all();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
+            // A panic of the thread was printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Removes some rows. True if nothing more is to be removed now.
+fn sweep_step(db: &Database, model: &Model) -> Result<bool> {
+    let now_millis = i64::try_from(unix_millis()).unwrap_or(i64::MAX);
+    let expired = db.run(|tx| sweep_expired(tx, model, now_millis))?;
+    let abandoned = db.run(|tx| sweep_abandoned(tx, model))?;
+    Ok(expired < ROWS_PER_STEP && abandoned < ROWS_PER_STEP)
+}
+
+/// Removes the rows of keys that are expired. Returns the number of removed expiries.
+fn sweep_expired(tx: &mut Transaction<'_>, model: &Model, now_millis: i64) -> Result<usize> {
+    let mut due: Vec<ExpiryRow> = Vec::new();
+    let bounds = (i64::MIN, 0, 0, Vec::new())..(now_millis.saturating_add(1), 0, 0, Vec::new());
+    tx.scan_keys(&model.expiries, bounds, |row| {
+        due.push(row);
+        if due.len() < ROWS_PER_STEP { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    for row in &due {
+        let key = key_of_expiry(row.clone());
+        let header = tx.get_with(&model.keys, &key, |value| value.header)?;
+        debug_assert!(
+            header.is_some_and(|header| header.expiry_millis == Some(row.0)),
+            "an expiry has its key's row"
+        );
+        tx.delete(&model.expiries, row)?;
+        if header.is_some_and(|header: Header| header.is_expired(now_millis)) {
+            tx.delete(&model.keys, &key)?;
+            count_keys(tx, model, key.0, SWEEPER_STRIPE, -1)?;
+            count_expiring(tx, model, key.0, SWEEPER_STRIPE, -1)?;
+        }
+    }
+    Ok(due.len())
+}
+
+/// Removes rows of an abandoned content. Returns the number of removed keys.
+fn sweep_abandoned(tx: &mut Transaction<'_>, model: &Model) -> Result<usize> {
+    let Some((content, ())) = tx.first(&model.abandoned, ..)? else { return Ok(0) };
+    let mut found: Vec<(KeyRow, Option<i64>)> = Vec::new();
+    tx.scan(&model.keys, Prefix((content,)), |key, value| {
+        found.push((key, value.header.expiry_millis));
+        if found.len() < ROWS_PER_STEP { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    for (key, expiry_millis) in &found {
+        tx.delete(&model.keys, key)?;
+        if let Some(expiry) = expiry_millis {
+            tx.delete(&model.expiries, &(*expiry, key.0, key.1, key.2.as_slice()))?;
+        }
+    }
+    if found.len() < ROWS_PER_STEP {
+        tx.delete_range(&model.counts, Prefix((content,)))?;
+        tx.delete(&model.abandoned, &content)?;
+    }
+    Ok(found.len())
+}

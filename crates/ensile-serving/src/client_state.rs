@@ -1,0 +1,106 @@
+//! State of a client beside its connection: version and name, the queue after `MULTI`, and the decoder of requests.
+//!
+//! Neighbours: [`crate::ServiceLoop`] has a session for each connection; commands look at the state and change it.
+
+use ensile_base::Epoch;
+use ensile_resp::{RequestDecoder, RequestLimits, RespVersion};
+
+use crate::limits::{REQUEST_LIMITS, STRANGER_LIMITS};
+use crate::queue::CommandQueue;
+use crate::service::ClientState;
+
+/// State of a client, beside the decoder of its requests.
+#[derive(Debug)]
+pub struct Client<C> {
+    /// Version of the protocol.
+    pub version: RespVersion,
+    /// Number of the connection, from 1.
+    pub number: u64,
+    /// Name that the client has given itself; empty without a name.
+    pub name: Box<[u8]>,
+    /// Number of the database that the client has selected.
+    pub database: u32,
+    /// State that the service keeps.
+    pub own: C,
+    /// Queue between `MULTI` and `EXEC`.
+    pub(crate) queue: Option<CommandQueue>,
+    /// Newest epoch that a parked reply of the client rests on.
+    pub(crate) parked: Epoch,
+}
+
+impl<C: ClientState> Client<C> {
+    pub(crate) fn new(number: u64) -> Self {
+        debug_assert!(number > 0, "the number of a client is no zero");
+        Self {
+            version: RespVersion::default(),
+            number,
+            name: Box::default(),
+            database: 0,
+            own: C::default(),
+            queue: None,
+            parked: Epoch::ZERO,
+        }
+    }
+
+    /// True if the client has sent `MULTI`, and neither `EXEC` nor `DISCARD` since.
+    #[must_use]
+    pub fn is_queueing(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    /// Makes the client as it was at the begin of its connection, with the same number (`RESET`).
+    pub fn reset(&mut self) {
+        *self = Self { parked: self.parked, ..Self::new(self.number) };
+    }
+
+    pub(crate) fn queue_bytes(&self) -> usize {
+        self.queue.as_ref().map_or(0, CommandQueue::memory_bytes)
+    }
+}
+
+/// State of a connection.
+pub(crate) struct ClientSession<C> {
+    pub(crate) decoder: RequestDecoder,
+    pub(crate) client: Client<C>,
+    /// True if the decoder has the limits of authorized clients.
+    has_full_limits: bool,
+    /// True if the first unread request is set aside until a wake-up.
+    pub(crate) is_set_aside: bool,
+}
+
+impl<C: ClientState> ClientSession<C> {
+    pub(crate) fn new(number: u64) -> Self {
+        Self {
+            decoder: RequestDecoder::new(STRANGER_LIMITS),
+            client: Client::new(number),
+            has_full_limits: false,
+            is_set_aside: false,
+        }
+    }
+
+    /// Gives the decoder the limits of an authorized client, or of a stranger. The call comes between two requests.
+    pub(crate) fn set_authorized(&mut self, is_authorized: bool) {
+        if self.has_full_limits != is_authorized {
+            self.has_full_limits = is_authorized;
+            self.decoder = RequestDecoder::new(self.limits());
+        }
+    }
+
+    /// Limits of the client's requests.
+    pub(crate) fn limits(&self) -> RequestLimits {
+        if self.has_full_limits { REQUEST_LIMITS } else { STRANGER_LIMITS }
+    }
+
+    /// Memory that counts beside the connection's buffers, in bytes (W16).
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.decoder.memory_bytes() + self.client.queue_bytes() + self.client.own.memory_bytes()
+    }
+
+    /// Gives the memory of the requests and of the queue back, at the end of the connection.
+    pub(crate) fn release(&mut self) {
+        self.decoder = RequestDecoder::new(self.limits());
+        self.client.queue = None;
+        self.client.own = C::default();
+        debug_assert_eq!(self.memory_bytes(), 0, "W16: a connection that ends keeps no request");
+    }
+}

@@ -1,0 +1,294 @@
+//! The commands of every server: of the connection, and of the server itself.
+//!
+//! `HELLO`, `CLIENT`, `COMMAND` and `CONFIG GET` exist as far as redis-cli, redis-benchmark and client libraries need
+//! them. The replies are true: a parameter that this server lacks is not shown, and nothing can be set.
+//!
+//! Neighbours: [`crate::execution`] calls for commands that the service does not have; `handshake` has the commands
+//! that a client sends at the start of a connection.
+
+use std::fmt::Write as _;
+
+use ensile_resp::{ReplyEncoder, Request};
+
+use crate::command::{CommandInfo, WhileQueueing, is_called, takes};
+use crate::execution::NewReply;
+use crate::handshake;
+use crate::info::InfoText;
+use crate::queue::CommandQueue;
+use crate::service::{ANSWERED, Call, Outcome, Service};
+use crate::state::ServerState;
+
+/// Version of this crate.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Error text for the commands of conditional transactions.
+const NO_WATCH: &str = "WATCH and UNWATCH do not exist here: EXEC has no condition, and is not one transaction; SET key \
+     value IFEQ expected is compare-and-set";
+
+/// A command of every server.
+#[derive(Debug)]
+pub(crate) struct CommonCommand {
+    pub(crate) info: CommandInfo,
+}
+
+impl CommonCommand {
+    /// Treatment of a request of this command between `MULTI` and `EXEC`.
+    pub(crate) fn while_queueing<S: Service>(&self, request: Request<'_>) -> WhileQueueing {
+        match self.info.name {
+            // A refusal may end the connection, so nothing of the transaction may come before.
+            "SELECT" if handshake::database_of::<S>(request).is_some() => WhileQueueing::Queued,
+            _ => self.info.while_queueing,
+        }
+    }
+}
+
+use WhileQueueing::{AtOnce, Exec, Queued, Refused};
+
+const COMMANDS: [CommonCommand; 17] = [
+    common("PING", -1, &["fast"], Queued, "Replies PONG, or the argument"),
+    common("ECHO", 2, &["fast"], Queued, "Replies the argument"),
+    common("MULTI", 1, &["fast"], AtOnce, "Begins a queue of commands"),
+    common("EXEC", 1, &[], Exec, "Carries out the queued commands, each by itself"),
+    common("DISCARD", 1, &["fast"], AtOnce, "Drops the queued commands"),
+    common("WATCH", -2, &["fast"], AtOnce, "Is refused: EXEC has no condition"),
+    common("UNWATCH", 1, &["fast"], Refused, "Is refused: EXEC has no condition"),
+    common("HELLO", -1, &["fast"], Refused, "Chooses the version of the protocol: SETNAME"),
+    common("AUTH", -2, &["fast"], AtOnce, "Is refused, and ends the connection: there are no passwords"),
+    common("SELECT", 2, &["fast"], AtOnce, "Takes database 0; another number ends the connection"),
+    common("CLIENT", -2, &[], Queued, "Tells and sets names: ID, GETNAME, SETNAME, SETINFO"),
+    common("COMMAND", -1, &[], Queued, "Tells the commands: COUNT, DOCS, INFO"),
+    common("CONFIG", -2, &["admin"], Queued, "Tells parameters: GET"),
+    common("INFO", -1, &[], Queued, "Tells figures"),
+    common("BGSAVE", -1, &["admin"], Queued, "Asks for a checkpoint"),
+    common("QUIT", -1, &["fast"], AtOnce, "Closes the connection"),
+    common("SHUTDOWN", -1, &["admin"], Refused, "Makes all logged operations durable and ends the server"),
+];
+
+/// Subcommands: the command, the subcommand, and the number of arguments as in [`CommandInfo::arity`].
+const SUBCOMMANDS: [(&str, &str, i64); 8] = [
+    ("CLIENT", "ID", 2),
+    ("CLIENT", "GETNAME", 2),
+    ("CLIENT", "SETNAME", 3),
+    ("CLIENT", "SETINFO", 4),
+    ("COMMAND", "COUNT", 2),
+    ("COMMAND", "DOCS", -2),
+    ("COMMAND", "INFO", -2),
+    ("CONFIG", "GET", -2),
+];
+
+/// First words of lines of HTTP. A page in a browser can send HTTP to any port of its machine, with commands in the
+/// body of a POST.
+const FOREIGN: [&str; 2] = ["POST", "HOST:"];
+
+const fn common(
+    name: &'static str,
+    arity: i64,
+    flags: &'static [&'static str],
+    while_queueing: WhileQueueing,
+    summary: &'static str,
+) -> CommonCommand {
+    CommonCommand {
+        info: CommandInfo::new(name, arity, flags, (0, 0, 0), summary).while_queueing(while_queueing),
+    }
+}
+
+/// Replies that the number of arguments is wrong.
+pub(crate) fn wrong_number(name: &str, reply: &mut ReplyEncoder<'_>) {
+    let name = name.to_ascii_lowercase();
+    reply.error("ERR", &format!("wrong number of arguments for '{name}' command"));
+}
+
+/// Finds the command of a request that is not of the service, and checks the number of arguments and the subcommand.
+///
+/// # Errors
+/// The step after the written error: the request is no such command.
+pub(crate) fn find(
+    request: Request<'_>,
+    reply: &mut ReplyEncoder<'_>,
+) -> Result<&'static CommonCommand, Outcome> {
+    let name = request.get(0).unwrap_or_default();
+    if FOREIGN.iter().any(|foreign| is_called(name, foreign)) {
+        reply.error("ERR", "this is no HTTP server: nothing after this line is carried out");
+        return Err(Outcome::ReplyAndClose);
+    }
+    let Some(command) = COMMANDS.iter().find(|command| is_called(name, command.info.name)) else {
+        unknown(request, reply);
+        return Err(ANSWERED);
+    };
+    let name = command.info.name;
+    let takes_more = !matches!(name, "PING" | "QUIT");
+    if !command.info.takes(request.len()) || (!takes_more && request.len() > 2) {
+        wrong_number(name, reply);
+        // The client takes itself for one of another user, or of another database.
+        return Err(if matches!(name, "AUTH" | "SELECT") { Outcome::ReplyAndClose } else { ANSWERED });
+    }
+    let mut subcommands = SUBCOMMANDS.iter().filter(|(of, ..)| *of == name).peekable();
+    let (Some(word), true) = (request.get(1), subcommands.peek().is_some()) else { return Ok(command) };
+    match subcommands.find(|(_, subcommand, _)| is_called(word, subcommand)) {
+        Some((_, _, arity)) if takes(*arity, request.len()) => Ok(command),
+        Some((_, subcommand, _)) => {
+            wrong_number(&format!("{name}|{subcommand}"), reply);
+            Err(ANSWERED)
+        }
+        None => {
+            unknown_subcommand(word, name, reply);
+            Err(ANSWERED)
+        }
+    }
+}
+
+/// Carries out a request of a command of every server, other than `EXEC`. [`find`] has checked the request.
+pub(crate) fn carry_out<S: Service>(
+    call: Call<'_, S>,
+    command: &CommonCommand,
+    reply: &mut NewReply<'_>,
+) -> Outcome {
+    reply.write(|reply| write_reply(call, command, reply))
+}
+
+fn write_reply<S: Service>(
+    call: Call<'_, S>,
+    command: &CommonCommand,
+    reply: &mut ReplyEncoder<'_>,
+) -> Outcome {
+    let Call { client, request, server, .. } = call;
+    match command.info.name {
+        "PING" => match request.get(1) {
+            Some(text) => reply.bulk(text),
+            None => reply.simple("PONG"),
+        },
+        "ECHO" => reply.bulk(request.get(1).unwrap_or_default()),
+        "MULTI" if client.queue.is_some() => reply.error("ERR", "MULTI calls can not be nested"),
+        "MULTI" => {
+            client.queue = Some(CommandQueue::default());
+            reply.simple("OK");
+        }
+        "DISCARD" => match client.queue.take() {
+            Some(_) => {
+                server.service.discard(client);
+                reply.simple("OK");
+            }
+            None => reply.error("ERR", "DISCARD without MULTI"),
+        },
+        "WATCH" if client.queue.is_some() => reply.error("ERR", "WATCH inside MULTI is not allowed"),
+        "WATCH" | "UNWATCH" => reply.error("ERR", NO_WATCH),
+        "HELLO" => return handshake::hello(server, client, request, reply),
+        "AUTH" => return handshake::auth(server, client, request, reply),
+        "SELECT" => return handshake::select::<S>(client, request, reply),
+        "CLIENT" => handshake::client(client, request, reply),
+        "COMMAND" => tell_commands::<S>(request, reply),
+        "CONFIG" => tell_parameters(server, request, reply),
+        "INFO" => {
+            let mut text = InfoText::new(request.iter().skip(1));
+            server.service.info(&server.figures(), &mut text);
+            reply.verbatim(*b"txt", text.as_str().as_bytes());
+        }
+        "BGSAVE" => {
+            server.service.checkpoint();
+            reply.simple("Background saving started");
+        }
+        "SHUTDOWN" => match request.get(1).map(<[u8]>::to_ascii_uppercase).as_deref() {
+            None | Some(b"SAVE" | b"NOSAVE" | b"NOW" | b"FORCE") => return Outcome::Stop,
+            _ => reply.error("ERR", "SHUTDOWN takes no such argument; it makes all that is logged durable"),
+        },
+        name => {
+            debug_assert_eq!(name, "QUIT", "each other command has an arm of its own");
+            reply.simple("OK");
+            return Outcome::ReplyAndClose;
+        }
+    }
+    ANSWERED
+}
+
+/// Replies as redis to an unknown command: the name, and as much of the arguments as fits.
+fn unknown(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
+    const SHOWN_BYTES: usize = 128;
+    let shown =
+        |bytes: &[u8], most: usize| String::from_utf8_lossy(&bytes[..bytes.len().min(most)]).into_owned();
+    let name = shown(request.get(0).unwrap_or_default(), SHOWN_BYTES);
+    let mut arguments = String::new();
+    for argument in request.iter().skip(1) {
+        if arguments.len() >= SHOWN_BYTES {
+            break;
+        }
+        let most = SHOWN_BYTES - arguments.len();
+        // A write to memory does not fail.
+        let _ = write!(arguments, "'{}' ", shown(argument, most));
+    }
+    reply.error("ERR", &format!("unknown command '{name}', with args beginning with: {arguments}"));
+}
+
+/// Every command, the service's first. A command of the service replaces the common command of its name.
+fn all_commands<S: Service>() -> impl Iterator<Item = &'static CommandInfo> {
+    let own = S::commands().iter().map(AsRef::as_ref);
+    let is_replaced = |info: &&CommandInfo| S::find_command(info.name.as_bytes()).is_some();
+    own.chain(COMMANDS.iter().map(|command| &command.info).filter(move |info| !is_replaced(info)))
+}
+
+fn tell_commands<S: Service>(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
+    let named = || request.iter().skip(2);
+    let count = all_commands::<S>().count();
+    match request.get(1) {
+        None => {
+            reply.array(count);
+            all_commands::<S>().for_each(|info| tell_command(info, reply));
+        }
+        Some(word) if is_called(word, "COUNT") => reply.integer(i64::try_from(count).unwrap_or(i64::MAX)),
+        Some(word) if is_called(word, "INFO") => {
+            reply.array(if request.len() == 2 { count } else { named().count() });
+            if request.len() == 2 {
+                all_commands::<S>().for_each(|info| tell_command(info, reply));
+            }
+            for name in named() {
+                if reply.is_beyond() {
+                    break;
+                }
+                match all_commands::<S>().find(|info| is_called(name, info.name)) {
+                    Some(info) => tell_command(info, reply),
+                    None => reply.null_array(),
+                }
+            }
+        }
+        Some(word) if is_called(word, "DOCS") => {
+            let is_asked =
+                |info: &&CommandInfo| request.len() == 2 || named().any(|name| is_called(name, info.name));
+            reply.map(all_commands::<S>().filter(is_asked).count());
+            for info in all_commands::<S>().filter(is_asked) {
+                reply.bulk(info.name.to_ascii_lowercase().as_bytes());
+                reply.map(3);
+                for (name, text) in [("summary", info.summary), ("since", VERSION), ("group", S::NAME)] {
+                    reply.bulk(name.as_bytes());
+                    reply.bulk(text.as_bytes());
+                }
+            }
+        }
+        Some(_) => debug_assert!(false, "`find` has refused other subcommands"),
+    }
+}
+
+fn unknown_subcommand(word: &[u8], command: &str, reply: &mut ReplyEncoder<'_>) {
+    let word = String::from_utf8_lossy(&word[..word.len().min(128)]);
+    let remedy = if command == "CONFIG" { ": no parameter is set while the server runs" } else { "" };
+    reply.error("ERR", &format!("unknown subcommand '{word}' of {command}{remedy}"));
+}
+
+fn tell_command(info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {
+    reply.array(6);
+    reply.bulk(info.name.to_ascii_lowercase().as_bytes());
+    reply.integer(info.arity);
+    reply.set(info.flags.len());
+    info.flags.iter().for_each(|flag| reply.simple(flag));
+    let (first, last, step) = info.keys;
+    [first, last, step].into_iter().for_each(|at| reply.integer(at));
+}
+
+/// Replies parameters by their names.
+fn tell_parameters<S: Service>(server: &ServerState<S>, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
+    let mut parameters = server.parameters();
+    parameters.retain(|(name, _)| request.iter().skip(2).any(|asked| is_called(asked, name)));
+    reply.map(parameters.len());
+    for (name, value) in &parameters {
+        reply.bulk(name.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+}

@@ -1,0 +1,131 @@
+//! Replies that wait until the epoch that they rest on is durable.
+//!
+//! Invariants:
+//! - R1: a reply goes out once its epoch is durable; if the epoch fails, an error goes out in place of the reply.
+//! - The replies of an epoch wait by one future. The future's waker ends the loop's wait.
+//! - W16: a reply of an ended connection is not kept, however long its epoch is not durable.
+//!
+//! Neighbours: [`crate::ServiceLoop`] parks and fills; [`DurableEpochs`] reports durability.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use ensile_base::Epoch;
+use ensile_net::{ConnectionId, LoopWakeUp, NetLoop, ReplySlot, Transport};
+use ensile_resp::{ReplyEncoder, RespVersion};
+
+use crate::service::{DurableEpoch, DurableEpochs};
+
+/// Ends the loop's wait when an epoch becomes durable.
+struct LoopWaker(LoopWakeUp);
+
+impl Wake for LoopWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.wake();
+    }
+}
+
+/// A waker that ends the wait of a loop.
+#[must_use]
+pub fn loop_waker(wake_up: &LoopWakeUp) -> Waker {
+    Waker::from(Arc::new(LoopWaker(wake_up.clone())))
+}
+
+/// Memory of a waiting reply beside its bytes: an entry of a list with twice its room, and the heap's own part.
+pub(crate) const PARKED_BYTES: usize = 2 * size_of::<(ReplySlot, Box<[u8]>)>() + 32;
+
+/// Replies that rest on the same epoch.
+#[derive(Default)]
+struct EpochReplies {
+    /// Future of the epoch's durability; made when the loop has served the received requests.
+    durable: Option<DurableEpoch>,
+    replies: Vec<(ReplySlot, Box<[u8]>)>,
+}
+
+/// Waiting replies of a loop.
+pub(crate) struct ParkedReplies {
+    waker: Waker,
+    /// Largest epoch known to be durable.
+    durable: Epoch,
+    waiting: BTreeMap<Epoch, EpochReplies>,
+}
+
+impl ParkedReplies {
+    pub(crate) fn new(wake_up: &LoopWakeUp) -> Self {
+        Self { waker: loop_waker(wake_up), durable: Epoch::ZERO, waiting: BTreeMap::new() }
+    }
+
+    /// True if an epoch is durable by now.
+    #[inline]
+    pub(crate) fn knows(&mut self, epoch: Epoch, epochs: &dyn DurableEpochs) -> bool {
+        if epoch <= self.durable {
+            return true;
+        }
+        let is_durable = epochs.is_durable(epoch);
+        if is_durable {
+            self.durable = epoch;
+        }
+        is_durable
+    }
+
+    /// Keeps a reply until `epoch` is durable.
+    pub(crate) fn park(&mut self, epoch: Epoch, slot: ReplySlot, reply: &[u8]) {
+        debug_assert!(epoch > self.durable, "R1: a reply that rests on a durable epoch is sent at once");
+        debug_assert!(!reply.is_empty(), "a request has a reply");
+        self.waiting.entry(epoch).or_default().replies.push((slot, reply.into()));
+    }
+
+    pub(crate) fn forget_ended(&mut self, is_open: impl Fn(&ConnectionId) -> bool) {
+        for waiting in self.waiting.values_mut() {
+            waiting.replies.retain(|(slot, _)| is_open(&slot.connection()));
+            waiting.replies.shrink_to(2 * waiting.replies.len());
+        }
+    }
+
+    /// True if a reply that rests on this epoch may wait.
+    pub(crate) fn waits_for(&self, epoch: Epoch) -> bool {
+        epoch > self.durable
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.waiting.values().map(|waiting| waiting.replies.len()).sum()
+    }
+
+    /// Sends the replies that are durable by now; the waker waits for the rest. False if a reply will not become
+    /// durable.
+    pub(crate) fn fill_durable<T: Transport>(
+        &mut self,
+        net: &mut NetLoop<T>,
+        epochs: &dyn DurableEpochs,
+    ) -> bool {
+        let mut are_durable = true;
+        let mut context = Context::from_waker(&self.waker);
+        while let Some(mut first) = self.waiting.first_entry() {
+            let epoch = *first.key();
+            let durable = first.get_mut().durable.get_or_insert_with(|| epochs.durable(epoch));
+            let Poll::Ready(outcome) = durable.as_mut().poll(&mut context) else { return are_durable };
+            let error = outcome.err().map(|error| {
+                let mut reply = Vec::new();
+                ReplyEncoder::new(&mut reply, RespVersion::Resp2).error("NOTDURABLE", &error);
+                reply
+            });
+            debug_assert!(
+                error.is_some() || epochs.is_durable(epoch),
+                "R1: a reply goes out once its epoch is durable"
+            );
+            are_durable &= error.is_none();
+            if error.is_none() {
+                self.durable = self.durable.max(epoch);
+            }
+            for (slot, reply) in first.remove().replies {
+                net.fill(slot, |buffer| buffer.extend_from_slice(error.as_deref().unwrap_or(&reply)));
+            }
+        }
+        are_durable
+    }
+}

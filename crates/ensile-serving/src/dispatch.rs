@@ -1,0 +1,221 @@
+//! Requests of a client are carried out at once, or queued after `MULTI` and carried out at `EXEC`.
+//!
+//! ```text
+//! request -> known, well formed? -> no queue: carried out                     -> reply
+//!                                   queue:    queued                          -> QUEUED
+//!                                   EXEC:     each queued request carried out -> an array of the replies
+//! ```
+//! Invariants:
+//! - Q1: a queued request is carried out once, at `EXEC`, in order; after a refused request `EXEC` carries out nothing.
+//! - Q2: the reply to `EXEC` rests on the largest epoch that the reply to a queued request rests on (R1).
+//! - Q3: the queue is bounded, and counts in the memory of all clients (W16).
+//!
+//! Neighbours: [`crate::ServiceLoop`] reads requests and sends replies; `queue` has the queued requests, `execution`
+//! calls the commands.
+
+use ensile_base::Epoch;
+use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits};
+
+use crate::client_state::Client;
+use crate::command::WhileQueueing;
+use crate::execution::{Ahead, KnownCommand, NewReply, TOGETHER, carry_out, catch_panic};
+use crate::limits::{QUEUED_REPLY_BYTES, REPLY_BYTES};
+use crate::queue::{CommandQueue, too_large};
+use crate::service::{ANSWERED, Call, Outcome, Service};
+use crate::state::ServerState;
+
+/// Limits for queued requests: each was within the limits when the request came.
+const UNLIMITED: RequestLimits = RequestLimits {
+    arguments_max: usize::MAX,
+    bulk_bytes_max: usize::MAX,
+    inline_bytes_max: usize::MAX,
+    request_bytes_max: usize::MAX,
+};
+
+/// Commands of a client that has not been authorized.
+const STRANGERS: [&str; 4] = ["AUTH", "HELLO", "QUIT", "RESET"];
+
+/// Takes a request, and writes the reply.
+pub(crate) fn take<S: Service>(
+    call: Call<'_, S>,
+    command: Option<&'static S::Command>,
+    reply: &mut NewReply<'_>,
+) -> Outcome {
+    let Call { client, request, server, .. } = &call;
+    let is_stranger = !server.service.is_authorized(client);
+    let resolved = reply.write(|reply| KnownCommand::<S>::resolve(command, *request, reply));
+    let command = match resolved {
+        Ok(command) if is_stranger && !STRANGERS.contains(&command.info().name) => {
+            reply.fail("NOAUTH", "Authentication required.");
+            refuse(call.client);
+            return ANSWERED;
+        }
+        Ok(command) => command,
+        Err(outcome) => {
+            // A stranger learns no names of commands.
+            if is_stranger && outcome == ANSWERED {
+                reply.fail("NOAUTH", "Authentication required.");
+            }
+            refuse(call.client);
+            return outcome;
+        }
+    };
+    let while_queueing = match &command {
+        KnownCommand::Service(_) => command.info().while_queueing,
+        KnownCommand::Common(common) => common.while_queueing::<S>(*request),
+    };
+    match (while_queueing, &mut call.client.queue) {
+        (WhileQueueing::Exec, _) => return exec(call, reply),
+        (WhileQueueing::Refused, Some(_)) => {
+            reply.write(|reply| reply.error("ERR", "Command not allowed inside a transaction"));
+            refuse(call.client);
+            return ANSWERED;
+        }
+        (WhileQueueing::Queued, Some(queue)) => {
+            reply.write(|reply| enqueue(queue, call.request, reply));
+            return ANSWERED;
+        }
+        _ => {}
+    }
+    carry_out(call, &command, reply)
+}
+
+/// Notes a refused request. A queue carries out nothing from then on (Q1).
+fn refuse<C>(client: &mut Client<C>) {
+    if let Some(queue) = &mut client.queue {
+        queue.refuse();
+    }
+}
+
+/// Queues a request. A request without room is refused, and a refused queue keeps nothing.
+fn enqueue(queue: &mut CommandQueue, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
+    if queue.is_refused() || queue.push(request) {
+        reply.simple("QUEUED");
+    } else {
+        reply.error("ERR", &too_large());
+    }
+}
+
+/// Carries out the queued requests. A queue that is set aside stays the client's queue.
+fn exec<S: Service>(call: Call<'_, S>, reply: &mut NewReply<'_>) -> Outcome {
+    let Call { loop_state, client, server, .. } = call;
+    let Some(queue) = client.queue.take() else {
+        reply.write(|reply| reply.error("ERR", "EXEC without MULTI"));
+        return ANSWERED;
+    };
+    if queue.is_refused() {
+        server.service.discard(client);
+        reply.fail("EXECABORT", "Transaction discarded because of previous errors.");
+        return ANSWERED;
+    }
+    let exec = Exec { loop_state, client: &mut *client, queue: &queue, server };
+    let outcome = catch_panic(server, reply, |reply| server.service.exec(exec, reply));
+    debug_assert!(client.queue.is_none(), "Q1: no queued request begins a queue");
+    if outcome == Outcome::Busy {
+        client.queue = Some(queue);
+    }
+    outcome
+}
+
+/// The queued requests of a client at `EXEC`.
+#[derive(Debug)]
+pub struct Exec<'e, S: Service> {
+    /// State of the loop.
+    pub loop_state: &'e mut S::LoopState,
+    /// The client that has queued the requests.
+    pub client: &'e mut Client<S::ClientState>,
+    queue: &'e CommandQueue,
+    /// State that the server's loops share.
+    pub server: &'e ServerState<S>,
+}
+
+impl<S: Service> Exec<'_, S> {
+    /// Number of queued requests.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.queue.count()
+    }
+
+    /// Carries out all requests of the queue, in order, and writes the array of their replies. `each` carries out a
+    /// request of a command of the service, and returns the epoch that the reply rests on. Returns the epoch that the
+    /// array rests on (Q2). A second call carries the requests out again.
+    ///
+    /// A panic of `each` ends the whole `EXEC`.
+    pub fn call_each(
+        &mut self,
+        reply: &mut NewReply<'_>,
+        mut each: impl FnMut(&S, Call<'_, S>, &'static S::Command, &mut NewReply<'_>) -> Epoch,
+    ) -> Epoch {
+        debug_assert!(reply.is_empty(), "Q1: the array of replies begins anew");
+        reply.write(|reply| reply.array(self.queue.count()));
+        let Self { loop_state, client, queue, server } = self;
+        let (mut decoder, mut encoded) = (RequestDecoder::new(UNLIMITED), queue.encoded_requests());
+        let (mut epoch, mut left) = (Epoch::ZERO, queue.count());
+        loop {
+            let requests = decoder.decode(encoded, TOGETHER);
+            if requests.is_empty() {
+                break;
+            }
+            let mut commands = [None; TOGETHER];
+            let mut ahead = Ahead::<S>::new();
+            for (place, request) in commands.iter_mut().zip(requests.iter()) {
+                *place = ahead.note(request, client.database);
+            }
+            ahead.prefetch(&server.service, loop_state);
+            for (request, command) in requests.iter().zip(commands) {
+                left -= 1;
+                let behind = reply.len() + left * QUEUED_REPLY_BYTES;
+                debug_assert!(
+                    behind + QUEUED_REPLY_BYTES <= REPLY_BYTES,
+                    "W2: each request has room for its reply"
+                );
+                let mut reply = reply.behind(REPLY_BYTES.saturating_sub(behind));
+                let call = Call { loop_state: &mut **loop_state, client: &mut **client, request, server };
+                epoch = epoch.max(call_queued(call, command, &mut reply, &mut each));
+                reply.limit_all();
+            }
+            encoded = &encoded[requests.consumed_bytes()..];
+        }
+        debug_assert_eq!(left, 0, "Q1: each queued request has a reply");
+        debug_assert!(encoded.is_empty(), "Q1: each queued request is decoded");
+        debug_assert!(reply.len() <= REPLY_BYTES, "W2: the array of replies is a reply");
+        epoch
+    }
+}
+
+/// Carries out a queued request by itself. A panic ends this request only (O6).
+pub(crate) fn call_alone<S: Service>(
+    call: Call<'_, S>,
+    command: &'static S::Command,
+    reply: &mut NewReply<'_>,
+) -> Epoch {
+    match carry_out(call, &KnownCommand::Service(command), reply) {
+        Outcome::Reply(epoch) => epoch,
+        outcome => {
+            debug_assert!(false, "Q1: {outcome:?} of a queued request");
+            Epoch::ZERO
+        }
+    }
+}
+
+/// Carries out a queued request, and returns the epoch that its reply rests on.
+fn call_queued<S: Service>(
+    call: Call<'_, S>,
+    command: Option<&'static S::Command>,
+    reply: &mut NewReply<'_>,
+    each: &mut impl FnMut(&S, Call<'_, S>, &'static S::Command, &mut NewReply<'_>) -> Epoch,
+) -> Epoch {
+    let known = reply.write(|reply| KnownCommand::<S>::resolve(command, call.request, reply));
+    debug_assert!(known.is_ok(), "Q1: the command was known when the request was queued");
+    match known {
+        Ok(KnownCommand::Service(command)) => each(&call.server.service, call, command, reply),
+        Ok(command @ KnownCommand::Common(_)) => match carry_out(call, &command, reply) {
+            Outcome::Reply(epoch) => epoch,
+            outcome => {
+                debug_assert!(false, "Q1: {outcome:?}: a command that ends the connection is not queued");
+                Epoch::ZERO
+            }
+        },
+        Err(_) => Epoch::ZERO,
+    }
+}

@@ -1,0 +1,222 @@
+//! State shared by the loops of a server: the service, and figures of connections, requests and memory.
+//!
+//! Neighbours: [`crate::ServiceLoop`] updates the figures; a [`Service`] shows the figures in `INFO`; `log_notices` has
+//! the notices about the log.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
+use ensile_net::{ConnectionMemory, NetLimits};
+
+use crate::limits::{CLIENT_MEMORY_BYTES, LIMITS};
+use crate::log_notices::LogNotices;
+use crate::service::Service;
+
+/// Figures of a server: sums over its loops since the start, if nothing else is said.
+#[derive(Clone, Debug)]
+pub struct ServerFigures {
+    /// Descriptions of the transports of the loops' sockets.
+    pub transports: String,
+    /// Number of open connections now.
+    pub connections: u64,
+    /// Number of connections.
+    pub opened: u64,
+    /// Memory of all clients together now, in bytes (W16).
+    pub client_memory_bytes: usize,
+    /// Limit of this memory in bytes; `None` without a limit.
+    pub client_memory_bytes_max: Option<usize>,
+    /// Number of clients disconnected because the memory of all clients exceeded the limit.
+    pub evicted: u64,
+    /// Number of requests.
+    pub requests: u64,
+    /// Number of requests whose command panicked.
+    pub panicked: u64,
+    /// Number of requests that the service's log refused.
+    pub turned_away: u64,
+    /// Number of replies that no client had waited for.
+    pub unheard: u64,
+}
+
+/// State shared by the loops of a server.
+pub struct ServerState<S> {
+    pub(crate) service: Arc<S>,
+    pub(crate) clock: Clock,
+    pub(crate) limits: Mutex<NetLimits>,
+    /// Memory of the loops' clients together.
+    pub(crate) memory: ensile_base::sync::Arc<ConnectionMemory>,
+    /// Number of clients disconnected because the memory of all clients exceeded the limit.
+    pub(crate) evicted: AtomicU64,
+    /// Descriptions of the transports of the loops' sockets.
+    pub(crate) transports: Mutex<BTreeSet<String>>,
+    /// True if the server is to end.
+    pub(crate) stopped: AtomicBool,
+    pub(crate) connections: AtomicU64,
+    /// Number of connections since the start.
+    pub(crate) opened: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    /// Number of requests whose command panicked.
+    pub(crate) panicked: AtomicU64,
+    /// Number of requests that the log refused.
+    pub(crate) turned_away: AtomicU64,
+    /// Number of replies that no client had waited for.
+    pub(crate) unheard: AtomicU64,
+    /// Number of bytes by which the memory of connections has fallen below earlier peaks.
+    pub(crate) fallen_bytes: AtomicUsize,
+    /// Number of requests refused by the log that are already reported as part of the load.
+    pub(crate) turned_away_told: Mutex<u64>,
+    pub(crate) notices: LogNotices,
+}
+
+impl<S> std::fmt::Debug for ServerState<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerState").field("stopped", &self.stopped).finish_non_exhaustive()
+    }
+}
+
+impl<S: Service> ServerState<S> {
+    /// Creates the state of a server for a service.
+    #[must_use]
+    pub fn new(service: Arc<S>, clock: Clock) -> Self {
+        Self {
+            service,
+            clock,
+            limits: Mutex::new(LIMITS),
+            memory: ConnectionMemory::new(CLIENT_MEMORY_BYTES),
+            evicted: AtomicU64::new(0),
+            transports: Mutex::new(BTreeSet::new()),
+            stopped: AtomicBool::new(false),
+            connections: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            panicked: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
+            unheard: AtomicU64::new(0),
+            fallen_bytes: AtomicUsize::new(0),
+            turned_away_told: Mutex::new(0),
+            notices: LogNotices::new(Box::new(|_| ())),
+        }
+    }
+
+    /// Sets the memory of all clients of the loops together, in bytes; `None` is no limit (W16). The default is
+    /// [`CLIENT_MEMORY_BYTES`].
+    #[must_use]
+    pub fn with_client_memory(self, bytes_max: Option<usize>) -> Self {
+        Self { memory: ConnectionMemory::new(bytes_max.unwrap_or(usize::MAX)), ..self }
+    }
+
+    /// Sets the receiver of notices for people, such as the stop of the log and the remedy. By default notices go
+    /// nowhere. `tell` is called on a loop's thread, whose clients all wait meanwhile, so `tell` must not wait:
+    /// [`crate::threads::serve`] hands notices to a thread of its own. A panic of `tell` has no further effect (W15).
+    #[must_use]
+    pub fn with_notice_handler(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { notices: LogNotices::new(Box::new(tell)), ..self }
+    }
+
+    /// Memory limit of clients together, in bytes; `None` without a limit.
+    pub(crate) fn client_memory_max(&self) -> Option<usize> {
+        Some(self.memory.bytes_max()).filter(|bytes| *bytes < usize::MAX)
+    }
+
+    /// Reports the state of the log, if the state is new.
+    pub(crate) fn look_at_log(&self) {
+        let epochs = self.service.durable_epochs();
+        self.notices.look(&epochs.log_state(), self.clock.nanos());
+        self.notices.look_at_call_back(epochs.checkpoint_wait());
+    }
+
+    /// Reports clients that were disconnected for their memory, if there are new ones.
+    pub(crate) fn look_at_evicted(&self) {
+        // Relaxed: a figure for people.
+        let evicted = self.evicted.load(Ordering::Relaxed);
+        self.notices.look_at_evicted(evicted, self.memory.bytes_max(), self.clock.nanos());
+    }
+
+    /// The service.
+    pub fn service(&self) -> &Arc<S> {
+        &self.service
+    }
+
+    /// Counts a request that the service's log refused.
+    pub fn count_turned_away(&self) {
+        // Relaxed: a figure.
+        self.turned_away.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Figures of this moment.
+    #[must_use]
+    pub fn figures(&self) -> ServerFigures {
+        // Relaxed: a figure for people.
+        let figure = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        ServerFigures {
+            transports: self.transports(),
+            connections: figure(&self.connections),
+            opened: figure(&self.opened),
+            client_memory_bytes: self.memory.bytes(),
+            client_memory_bytes_max: self.client_memory_max(),
+            evicted: figure(&self.evicted),
+            requests: figure(&self.requests),
+            panicked: figure(&self.panicked),
+            turned_away: figure(&self.turned_away),
+            unheard: figure(&self.unheard),
+        }
+    }
+
+    /// Parameters in redis' words: the service's, and the server's. Times are in seconds, and zero is none; a memory of
+    /// zero bytes is no limit.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<(&'static str, String)> {
+        let seconds = |time: Option<Duration>| time.map_or(0, |time| time.as_secs()).to_string();
+        let NetLimits { idle, keepalive, connections_max, .. } = *self.limits.lock();
+        let mut parameters = self.service.parameters();
+        parameters.extend([
+            ("databases", S::DATABASES.to_string()),
+            ("timeout", seconds(idle)),
+            ("tcp-keepalive", seconds(keepalive)),
+            ("maxclients", connections_max.to_string()),
+            ("maxmemory-clients", self.client_memory_max().unwrap_or(0).to_string()),
+        ]);
+        parameters
+    }
+
+    /// Notes the transport of a loop's sockets (W11).
+    pub(crate) fn add_transport(&self, in_use: &str) {
+        self.transports.lock().insert(in_use.to_owned());
+    }
+
+    /// Transports of the loops' sockets; for a second choice also the reason. Mostly all loops have the same transport.
+    pub(crate) fn transports(&self) -> String {
+        let transports: Vec<String> = self.transports.lock().iter().cloned().collect();
+        transports.join("; ")
+    }
+
+    /// Number of requests refused by the log, out of `requests` that a loop has not reported yet.
+    pub(crate) fn turned_away_of(&self, requests: u64) -> u64 {
+        let mut told = self.turned_away_told.lock();
+        // Relaxed: a figure; a refusal that is not seen now is reported the next time, as is a refusal of another loop.
+        let turned_away = (self.turned_away.load(Ordering::Relaxed) - *told).min(requests);
+        *told += turned_away;
+        turned_away
+    }
+
+    /// Number of bytes by which the memory of connections has fallen below earlier peaks, once it is at least `least`.
+    /// The count then begins anew.
+    pub(crate) fn take_fallen_bytes(&self, least: usize) -> Option<usize> {
+        let enough = |bytes: usize| (bytes >= least).then_some(0);
+        // Relaxed, twice: the number guards no data.
+        self.fallen_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enough).ok()
+    }
+
+    /// Ends the loops. The caller must also wake every loop.
+    pub fn stop(&self) {
+        // Relaxed: the flag guards no data; the loops are joined.
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_stopped(&self) -> bool {
+        // Relaxed: the flag guards no data; the loops are joined.
+        self.stopped.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,334 @@
+//! A server's threads: a loop per thread, all at one address. The kernel spreads connections over the loops.
+//!
+//! Invariants:
+//! - A loop that ends closes the objects. The close makes everything durable, and the loop sends the replies that wait
+//!   for the close. Requests of other loops are refused from then on, until these loops end too.
+//! - A loop that ends for any reason, a panic as well, ends the server. The server returns the reason.
+//! - W11: the transport in use, and the reason, is reported before the address is.
+//!
+//! Neighbours: the commands `ensile-service` and `ensile serve`, and load generators, run servers; [`crate::ServiceLoop`] is a thread's work.
+
+mod heap_trimmer;
+
+use std::any::Any;
+use std::io;
+use std::net::SocketAddr;
+use std::panic::catch_unwind;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::panic_text;
+use ensile_base::sync::{Mutex, Ordering, SignalFlag, sleep};
+pub use ensile_net::TransportChoice;
+use ensile_net::{ListenAddress, LoopWakeUp, MachineTransport, NetLimits, check_free, raise_descriptors_max};
+
+use heap_trimmer::HeapTrimmer;
+
+use crate::service::Service;
+use crate::{LIMITS, ServerState, ServiceLoop};
+
+/// Longest wait of a loop without traffic.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Longest wait for an address that another process has.
+const TAKEN_WAIT: Duration = Duration::from_secs(2);
+/// Pause between two checks of the address.
+const TAKEN_PAUSE: Duration = Duration::from_millis(10);
+
+const _: () = assert!(TAKEN_PAUSE.as_millis() < TAKEN_WAIT.as_millis(), "an address is checked again");
+
+/// Configuration of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerConfig {
+    /// Address for clients; port 0 is any free port.
+    pub address: SocketAddr,
+    /// Number of threads, with a loop each.
+    pub loops: usize,
+    /// Mechanism by which loops wait for sockets.
+    pub transport: TransportChoice,
+    /// Idle time after which a client without due replies is disconnected. `None`: never.
+    pub idle: Option<Duration>,
+    /// Silence after which the kernel probes a client. A client that does not answer is disconnected
+    /// ([`NetLimits::keepalive`]). `None`: no client is probed.
+    pub keepalive: Option<Duration>,
+    /// Memory of the requests and replies of all clients together, in bytes (W16). `None` is no limit.
+    pub client_memory: Option<usize>,
+    /// Flag that ends the server as a client's request for the end does; a signal may set the flag.
+    pub ended: Option<&'static SignalFlag>,
+    /// Receiver of notices for people as they happen, such as the stop of the log and the remedy. The function is
+    /// called on a thread without other work, so no client waits while the function blocks, for example on a pipe
+    /// without a reader.
+    pub tell: fn(&str),
+}
+
+impl ServerConfig {
+    /// Checks that a server could listen at this address, by this transport. The check comes before a service's folder
+    /// is opened, so that a refused start has changed nothing in the folder.
+    ///
+    /// # Errors
+    /// The system's error: choose another address, or another transport.
+    pub fn check(&self) -> io::Result<()> {
+        let at = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}; choose another address", self.address))
+        };
+        free_soon(TAKEN_WAIT, || check_free(self.address)).map_err(at)?;
+        MachineTransport::new(self.transport).map(drop)
+    }
+
+    fn has_ended(&self) -> bool {
+        // Relaxed: the flag guards no data.
+        self.ended.is_some_and(|ended| ended.load(Ordering::Relaxed))
+    }
+}
+
+/// Descriptors that clients leave to the log, to checkpoints and to the loops themselves; half of all descriptors if
+/// there are fewer. A log that cannot make its next file goes on in its current file, and the file grows.
+const DESCRIPTORS_RESERVED: usize = 128;
+
+/// Limits of a loop's connections, from the descriptors that this process may have.
+fn limits(&ServerConfig { loops, idle, keepalive, .. }: &ServerConfig) -> NetLimits {
+    let descriptors = raise_descriptors_max();
+    let for_clients = descriptors - DESCRIPTORS_RESERVED.min(descriptors / 2);
+    let connections_max = (for_clients / loops.max(1)).clamp(1, LIMITS.connections_max);
+    debug_assert!(
+        connections_max == 1 || connections_max * loops <= for_clients,
+        "clients leave the log its descriptors"
+    );
+    NetLimits { connections_max, idle, keepalive, ..LIMITS }
+}
+
+/// A server that listens.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadyServer<'s> {
+    /// Address of the listener.
+    pub address: SocketAddr,
+    /// Transport of the sockets; for a second choice also the reason.
+    pub transport: &'s str,
+    /// Memory of all clients together, in bytes; `None` is no limit.
+    pub client_memory: Option<usize>,
+    /// Handle that ends the server.
+    pub stop: &'s ServerStop,
+}
+
+/// Ends a server from any thread, as a client's request for the end does.
+#[derive(Clone)]
+pub struct ServerStop(Arc<dyn Fn() + Send + Sync>);
+
+impl ServerStop {
+    /// Ends the server: the server makes everything durable, and sends the replies that wait.
+    pub fn stop(&self) {
+        (self.0)();
+    }
+}
+
+impl std::fmt::Debug for ServerStop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ServerStop")
+    }
+}
+
+type MachineLoop<S> = ServiceLoop<MachineTransport, S>;
+
+/// Address of a loop and its wake-up, sent once the loop listens.
+type Begun = io::Result<(SocketAddr, LoopWakeUp)>;
+
+/// A thread that tells people notices: a notice may block until it has a reader.
+struct Teller {
+    /// Taken at the end: the thread ends after the notices sent before.
+    sender: Arc<Mutex<Option<mpsc::SyncSender<String>>>>,
+    ended: mpsc::Receiver<()>,
+}
+
+/// Largest number of notices that wait without a reader. Later notices are dropped, and the next notice reports the
+/// number of dropped notices.
+const NOTICES_WAITING: usize = 64;
+
+const _: () = assert!(NOTICES_WAITING > 0, "W15: a notice is handed over without a wait");
+
+/// Longest wait at the end for the remaining notices: a notice may block.
+const TELL_WAIT: Duration = Duration::from_secs(1);
+
+impl Teller {
+    fn start(tell: fn(&str)) -> io::Result<Self> {
+        let ((sender, notices), (ending, ended)) =
+            (mpsc::sync_channel::<String>(NOTICES_WAITING), mpsc::channel());
+        std::thread::Builder::new().name("ensile-tell".to_owned()).spawn(move || {
+            // Dropped at the thread's end, a panic included.
+            let _ending: mpsc::Sender<()> = ending;
+            for notice in &notices {
+                // W15: a notice that panics, such as at an output that has gone, ends neither this thread nor later
+                // notices. The panic hook has reported the panic.
+                let _ = catch_unwind(|| tell(&notice));
+            }
+        })?;
+        Ok(Self { sender: Arc::new(Mutex::new(Some(sender))), ended })
+    }
+
+    /// Returns a function that hands a notice over without a wait.
+    fn tell(&self) -> impl Fn(&str) + Send + Sync + 'static {
+        let (sender, dropped) = (Arc::clone(&self.sender), Mutex::new(0));
+        move |notice| {
+            let (sender, mut dropped) = (sender.lock(), dropped.lock());
+            let Some(sender) = &*sender else { return };
+            let before = match *dropped {
+                0 => String::new(),
+                count => format!(" ({count} notices before it found nobody who read them)"),
+            };
+            match sender.try_send(format!("{notice}{before}")) {
+                Ok(()) => *dropped = 0,
+                // The queue has no reader.
+                Err(_) => *dropped += 1,
+            }
+        }
+    }
+
+    /// Waits until every notice is told, for [`TELL_WAIT`] at most.
+    fn end(self) {
+        drop(self.sender.lock().take());
+        let _ = self.ended.recv_timeout(TELL_WAIT);
+    }
+}
+
+/// Calls the function at its drop, a panic included.
+struct CallAtEnd<F: Fn()>(F);
+
+impl<F: Fn()> Drop for CallAtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Serves until a client asks for the end, `ended` is set, or a loop fails. `ready` gets the address.
+///
+/// # Errors
+/// The system's error for the address or for a wait; the panic of a loop, with its text; or not everything could be
+/// made durable.
+pub fn serve<S: Service>(
+    service: Arc<S>,
+    config: ServerConfig,
+    ready: impl FnOnce(ReadyServer<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    let teller = Teller::start(config.tell)?;
+    let state = ServerState::new(service, Clock::machine())
+        .with_notice_handler(teller.tell())
+        .with_client_memory(config.client_memory);
+    let (state, wake_ups) = (Arc::new(state), Arc::new(Mutex::new(Vec::<LoopWakeUp>::new())));
+    free_soon(TAKEN_WAIT, || check_free(config.address))?;
+    let limits = limits(&config);
+    let counts = Arc::clone(&state);
+    let _trimmer = HeapTrimmer::start(move |least| counts.take_fallen_bytes(least).is_some())?;
+    let stop = {
+        let (state, wake_ups) = (Arc::clone(&state), Arc::clone(&wake_ups));
+        ServerStop(Arc::new(move || {
+            state.stop();
+            wake_ups.lock().iter().for_each(LoopWakeUp::wake);
+        }))
+    };
+    let end_all = || stop.stop();
+    let served = std::thread::scope(|scope| {
+        let (mut address, mut threads) = (config.address, Vec::new());
+        let mut begun = Ok(());
+        for _ in 0..config.loops.max(1) {
+            let (tell, told) = mpsc::channel();
+            let (state, end_all) = (&state, &end_all);
+            threads.push(scope.spawn(move || {
+                let _end = CallAtEnd(end_all);
+                one_loop(state, ServerConfig { address, ..config }, limits, &tell)
+            }));
+            // The first loop finds the port, further loops share the port.
+            match told.recv().map_err(io::Error::other).and_then(|begun| begun) {
+                Ok((at, wake_up)) => {
+                    address = at;
+                    wake_ups.lock().push(wake_up);
+                }
+                Err(error) => begun = Err(error),
+            }
+        }
+        debug_assert!(
+            begun.is_err() || wake_ups.lock().len() == threads.len(),
+            "W14: the end wakes every loop"
+        );
+        let begun = begun.and_then(|()| {
+            let transport = state.transports();
+            ready(ReadyServer {
+                address,
+                transport: &transport,
+                client_memory: config.client_memory,
+                stop: &stop,
+            })
+        });
+        if begun.is_err() {
+            end_all();
+        }
+        threads
+            .into_iter()
+            .fold(begun, |outcome, thread| outcome.and(thread.join().unwrap_or_else(loop_panic_error)))
+    });
+    teller.end();
+    // A failed loop has not closed. A second close returns the result of the first.
+    served.and(state.service.durable_epochs().close().map_err(io::Error::other))
+}
+
+/// Checks until the address is free, for at most `wait`. The sockets of a killed process may keep the address until the
+/// kernel has ended the io_uring of the process.
+///
+/// # Errors
+/// The last error of `check`.
+fn free_soon(wait: Duration, check: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    let clock = Clock::machine();
+    loop {
+        match check() {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse && clock.nanos() < wait.as_nanos() as u64 =>
+            {
+                sleep(TAKEN_PAUSE);
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// Error of the server for a loop that panicked.
+fn loop_panic_error(panic: Box<dyn Any + Send>) -> io::Result<()> {
+    let why = panic_text(&*panic).unwrap_or("without a text");
+    Err(io::Error::other(format!("a loop panicked ({why}), which ends the server: start it again")))
+}
+
+/// Work of a thread: a loop, from its first step to its last.
+fn one_loop<S: Service>(
+    state: &Arc<ServerState<S>>,
+    config: ServerConfig,
+    limits: NetLimits,
+    tell: &mpsc::Sender<Begun>,
+) -> io::Result<()> {
+    let begin = || {
+        let transport = MachineTransport::new(config.transport)?;
+        state.add_transport(transport.in_use());
+        let mut one: MachineLoop<S> = ServiceLoop::new(transport, Arc::clone(state), limits);
+        let is_shared = config.loops > 1;
+        let listen = if is_shared { ListenAddress::TcpShared } else { ListenAddress::Tcp };
+        match one.listen(&listen(config.address))? {
+            ListenAddress::Tcp(at) | ListenAddress::TcpShared(at) => Ok((one, at)),
+            ListenAddress::Unix(_) => Err(io::Error::other("it listens elsewhere")),
+        }
+    };
+    let mut one = match begin() {
+        Ok((one, at)) => {
+            let _ = tell.send(Ok((at, one.wake_up())));
+            one
+        }
+        Err(error) => {
+            let _ = tell.send(Err(error));
+            return Ok(());
+        }
+    };
+    while one.step(WAIT)? && !config.has_ended() {}
+    // Waiting replies go out once everything is durable.
+    let closed = state.service.durable_epochs().close();
+    one.end()?;
+    closed.map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests;
