@@ -5,7 +5,8 @@
 //! - A step that panics ends the checkpoints, and no caller waits for the attempt. The log goes on.
 //! - I4: in a forked process every call is empty.
 //!
-//! Neighbours: `state_machine` decides, `executor` carries out. The log has D, the store the manifest.
+//! Neighbours: `state_machine` decides, `executor` carries out. The log has D, the store the manifest. Threads of the
+//! engine and of the objects step; a close, a demand and a receipt ask.
 
 mod construction;
 mod executor;
