@@ -25,8 +25,8 @@ impl SharedState {
         debug_assert!(is_over, "epochs are kept for a close (L6)");
     }
 
-    /// Repeats `step` towards new epochs, each as soon as it can close, until `is_reached` is true. Returns false if E
-    /// came to its end before (L6).
+    /// Repeats `step` towards new epochs, each as soon as it can close, until `is_reached` is true: for a close, or for
+    /// the newest snapshot. Returns false if E came to its end before (L6).
     pub(crate) fn advance_until(
         &self,
         is_reached: impl Fn() -> bool,

@@ -1,8 +1,9 @@
 //! Collection of the garbage of all workers: the limits of each worker, the visits to idle workers, and the limit of
 //! waiting garbage (E6).
 //!
-//! Neighbours: commits collect after themselves, and the heartbeat collects for workers without commits. `worker`
-//! frees. `garbage_limit` selects the readers to end.
+//! Neighbours: commits collect after themselves, and the heartbeat (`open::threads`) collects for workers without
+//! commits. `worker` frees. `garbage_limit` selects the readers to end. The first snapshot of a table fills its side
+//! index here.
 
 use std::time::Duration;
 
