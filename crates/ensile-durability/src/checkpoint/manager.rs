@@ -136,7 +136,8 @@ impl Checkpoints {
         self.counters.note_niceness(ensile_disk::lower_priority(self.config.niceness));
     }
 
-    /// Asks for a checkpoint that begins after the call. A cycling one takes all ranges at once.
+    /// Asks for a checkpoint that begins after the call, for an application or for the last picture of a close. A
+    /// cycling one takes all ranges at once.
     #[must_use]
     pub fn demand(&self) -> CheckpointHandle {
         self.demand_paced(None)
