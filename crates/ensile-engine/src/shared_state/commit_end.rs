@@ -1,6 +1,7 @@
 //! The end of all commits under way, for a close.
 //!
-//! Neighbours: `database::owner` waits here before the end of the log.
+//! Neighbours: `database::owner` waits here before the end of the log, and `read_path::snapshot` for the newest
+//! boundary.
 
 use std::time::Duration;
 

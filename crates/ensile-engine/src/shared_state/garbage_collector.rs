@@ -145,7 +145,8 @@ impl SharedState {
         }
     }
 
-    /// Makes sure that a snapshot finds the table's buried records in the side index (U3).
+    /// Makes sure that a snapshot finds the table's buried records in the side index (U3). Every read of a snapshot
+    /// asks first.
     #[inline(always)]
     pub(crate) fn prepare_side(&self, table: &TableCore) {
         if !table.side.is_filled() {
