@@ -8,8 +8,9 @@
 //! Files, low to high: `copy_options`, `copy_report`, `tally`, `source`, `known_files`, `check` and `restore_choice`;
 //! `target`; `pages`; `files`; `copy_run`; `copy_source`; `copy_driver`.
 //!
-//! Neighbours: the engine's `Database`, the objects and the `ensile` command step a run; `checkpoint::picture` reads
-//! and writes pages; `store` has leases, locks and manifests.
+//! Neighbours: the engine's `Database`, the objects and the `ensile` command run copies; `files::picture` reads and
+//! writes pages; `recovery` judges the copy and reads archives; `store` has leases and locks. `shipping::take_over`
+//! uses the target.
 
 mod check;
 mod copy_driver;

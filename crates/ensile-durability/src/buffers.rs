@@ -8,7 +8,7 @@
 //! ```
 //! Invariants: E1 and L2. B1 to B3: in a process-safe log, the entries of every buffer stand in a mapped file too.
 //!
-//! Neighbours: below, `block` has the format of appended entries; above, the log's appenders and loggers.
+//! Neighbours: below, `files::block` has the format of appended entries; above, the log's appenders and loggers.
 
 mod buffer;
 mod mapped_entries;

@@ -11,7 +11,8 @@
 //! ```
 //! No thread is spawned here: the engine or the objects give every checkpointer a thread that steps.
 //!
-//! Neighbours: `control` decides the time; `recovery` reads the files; the engine implements `Walk` and `Pages`.
+//! Neighbours: `control` decides the time; `recovery` reads the files; the engine implements `Walk` and `Pages`, the
+//! objects implement `Walk`.
 
 // Order of the modules, as the data flows: settings, interfaces of the state, files, decisions, actions.
 mod config;

@@ -3,7 +3,8 @@
 //! have their code where their memory is: the segments of a log (`log::segments`), and mapped buffers
 //! (`store::mapped_buffers`).
 //!
-//! Neighbours: `buffers`, `store`, `log` and `checkpoint` decide the time of each write; `recovery` and `backup` read.
+//! Neighbours: `buffers`, `store`, `log`, `checkpoint`, `backup` and `shipping::take_over` decide the time of each
+//! write; `recovery`, `backup` and `shipping` read.
 
 use ensile_disk::{Disk, DiskError, DiskFile};
 

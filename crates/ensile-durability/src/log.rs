@@ -9,7 +9,8 @@
 //! §5): then no entry is appended, and a waiter asks for a picture in place of a mark (`no_log`).
 //!
 //! Neighbours: below, `buffers` has the entries of workers, and `store` the folders, which log and checkpoints share.
-//! `recovery` hands over the first files of a generation. Above, the engine's commits append, and its receipts wait.
+//! `recovery` hands over the first files of a generation. Above, commits of the engine and of the objects append, and
+//! their receipts wait. The shipper ships closed files.
 
 // Order of the modules, low to high: a file uses files before it. `open_log` and `logger` use each other.
 mod config;

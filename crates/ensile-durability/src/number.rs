@@ -4,8 +4,8 @@
 //! half of that, so the numbers of a life never overflow. A count of logs, checkpointers, files or ranges is read only
 //! within the limits of a configuration, so neither a loop nor memory depends on a count in a file.
 //!
-//! Neighbours: `store` parses names, the manifest and the hint with this module; `block` checks headers; recovery,
-//! checkpoints and shipping draw the next numbers.
+//! Neighbours: `files` parses names, the manifest and the hint with this module; `block` checks headers; recovery,
+//! checkpoints, backups and shipping draw the next numbers.
 
 use std::str::FromStr;
 

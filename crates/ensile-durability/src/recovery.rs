@@ -10,7 +10,8 @@
 //! Invariants: L4, L5, L8 (`docs/internals/protocols/durability.md`). Results that may have been read from the system's
 //! cache only, after a failed sync or a crash of the process alone, are written and synced again before they count.
 //!
-//! Neighbours: `Database::open` calls, then [`crate::OpenStore::start`]; `store` and `checkpoint` have the files.
+//! Neighbours: `Database::open` and the open of objects call, then [`crate::OpenStore::start`]; `store` opens the
+//! folders, and `files` and `checkpoint` read the files. `backup` and `shipping::take_over` use parts.
 
 // From low to high: a file uses files of the groups above its group; `archive` uses `examination`.
 mod generation_plan;

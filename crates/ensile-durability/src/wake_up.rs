@@ -1,7 +1,7 @@
 //! Wake-up of a logger or checkpointer: by strict waiters, full buffers, demands for a checkpoint, and a close. Several
 //! calls before a wait count as one. After a wake-up that follows the return of a wait, the next wait returns at once.
 //!
-//! Neighbours: each logger and each checkpointer has a wake-up; its thread waits, and any thread wakes.
+//! Neighbours: each logger, each checkpointer and the shipper have a wake-up; the thread waits, and any thread wakes.
 
 use std::time::Duration;
 

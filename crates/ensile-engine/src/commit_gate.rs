@@ -18,7 +18,8 @@
 //!   other's turns, at the gates of two databases, go on once the first of the turns is overdue.
 //! - I4: In a forked child no function of this module takes a lock.
 //!
-//! Neighbours: `commit` checks, `garbage` cleans up only without a turn, `transaction::retry_loop` asks for turns.
+//! Neighbours: `commit` checks, `garbage` cleans up only without a turn, `transaction::retry_loop` asks for turns. The
+//! heartbeat (`open::threads`) ends overdue turns, and a close shuts the gate.
 
 use std::collections::VecDeque;
 use std::time::Duration;

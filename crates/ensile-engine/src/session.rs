@@ -4,7 +4,8 @@
 //! shared line. At the end of a thread, its worker goes to the database. The heartbeat collects the worker's garbage
 //! until another thread takes the worker. No transaction is bound to a thread (E4).
 //!
-//! Neighbours: transactions and snapshots take sessions. A session consists of a `worker` and a `sets::context`.
+//! Neighbours: transactions and snapshots take sessions. A session consists of a `worker` and a `sets::context`. The
+//! opening of a table and the laboratory take only a worker.
 
 use std::cell::{Cell, RefCell};
 

@@ -5,7 +5,8 @@
 //! - N15: no entry has an epoch above the picture's.
 //! - N11: a key that stands in a page and beside the page has one TID. So blocks of pending removes come first.
 //!
-//! Neighbours: [`super::pages`] steps the check; the state takes entries as from a recovery.
+//! Neighbours: [`super::pages`] steps the check; `checkpoint::picture::version_check` compares the pages with the
+//! versions beside them; the state takes entries as from a recovery.
 
 use ensile_disk::Disk;
 

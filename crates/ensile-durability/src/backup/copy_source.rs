@@ -6,7 +6,8 @@
 //! - A2, A4, A5: a restore to an epoch has the complete state at the end of the epoch, and nothing later.
 //!   [`restore_choice`] chooses the state of the backup.
 //!
-//! Neighbours: [`super::source`] has the sources, and [`super::copy_run`] the run that begins.
+//! Neighbours: the engine (`open::folder::backup`) and the objects begin copies here. [`super::source`] has the
+//! sources, [`super::copy_run`] the run that begins.
 
 use std::sync::Arc;
 

@@ -18,7 +18,8 @@
 //! - L6: epochs that the source reserves during the copy are reserved in the copy too: the copied log may show them.
 //! - A5, A2: a restore back closes the state and cuts the logs at its epoch. An archive's entries stand behind the log.
 //!
-//! Neighbours: [`super::source`] opens the files, [`super::target`] has the folder; an examination verifies the copy.
+//! Neighbours: [`super::source`] opens the files, [`super::target`] has the folder; `recovery::copied_logs` finds the
+//! cuts, `recovery::archive` adds an archive's entries, and an examination verifies the copy.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -10,7 +10,8 @@
 //! - N12: no file of a state is overwritten. If the source has a different file of the same name, the run is refused.
 //! - N21: a file stays because a state describes the file, and not because of the file's name.
 //!
-//! Neighbours: [`super::files`] asks; the manifest has the states; `recovery::copied_logs` reads the copied logs.
+//! Neighbours: [`super::files`] asks for files, and [`super::pages`] before it copies the log too; the manifest has the
+//! states; `recovery::copied_logs` reads the copied logs.
 
 use ensile_base::Epoch;
 

@@ -9,8 +9,8 @@
 //!
 //! Invariants: N12 and N16, see [`super`].
 //!
-//! Neighbours: [`super::source`] has the picture, [`super::target`] the file and the manifest; [`super::check`] reads
-//! the written blocks.
+//! Neighbours: [`super::source`] has the picture, [`super::target`] the file and the manifest; `files::picture` writes
+//! the blocks, and [`super::check`] reads the written blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

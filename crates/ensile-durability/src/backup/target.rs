@@ -6,7 +6,8 @@
 //! - N12: no unit of a page file that a picture of the manifest reaches is free, and no file of a state is removed.
 //! - N16, N24: no process leases the target during the copy. Until a first copy counts, the manifest names the copy.
 //!
-//! Neighbours: [`super::pages`] and [`super::files`] write; the store has locks, marks and the manifest.
+//! Neighbours: [`super::pages`] and [`super::files`] write, and `shipping::take_over` begins its folder here; the store
+//! has locks, marks and the manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

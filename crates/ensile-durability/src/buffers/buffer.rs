@@ -3,6 +3,7 @@
 //! decrease.
 //!
 //! Neighbours: the appender fills a buffer, the logger seals and writes a buffer, and `worker_slot` hands buffers over.
+//! `recovery::merge` fills buffers with the entries of merged logs and of archives.
 
 use ensile_base::checksum::crc32c;
 use ensile_base::limits::{LOG_BUFFER_BYTES, TRANSACTION_BYTES_MAX};
@@ -48,7 +49,7 @@ impl Buffer {
         Self::of_capacity(LOG_BUFFER_BYTES)
     }
 
-    /// An empty buffer with room for one entry with a body of `body_bytes`, and no more.
+    /// An empty buffer with room for one entry with a body of `body_bytes`, and no more: for a large entry of a merge.
     pub(crate) fn for_entry(body_bytes: usize) -> Box<Self> {
         Self::of_capacity(Self::bytes_for(body_bytes))
     }

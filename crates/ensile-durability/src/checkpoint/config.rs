@@ -1,6 +1,7 @@
 //! Settings of checkpoints: the times and the way of making checkpoints, and the check of the settings.
 //!
-//! Neighbours: `manager`, `state_machine` and `writer` read the settings; the database's builder fills them in.
+//! Neighbours: `manager` and `state_machine` read the settings; the opens of the engine and of the objects fill them
+//! in.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

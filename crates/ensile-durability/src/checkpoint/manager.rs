@@ -5,7 +5,8 @@
 //! - A step that panics ends the checkpoints, and no caller waits for the attempt. The log goes on.
 //! - I4: in a forked process every call is empty.
 //!
-//! Neighbours: `state_machine` decides, `executor` carries out. The log has D, the store the manifest.
+//! Neighbours: `state_machine` decides, `executor` carries out. The log has D, the store the manifest. Threads of the
+//! engine and of the objects step; a close, a demand and a receipt ask.
 
 mod construction;
 mod executor;
@@ -135,7 +136,8 @@ impl Checkpoints {
         self.counters.note_niceness(ensile_disk::lower_priority(self.config.niceness));
     }
 
-    /// Asks for a checkpoint that begins after the call. A cycling one takes all ranges at once.
+    /// Asks for a checkpoint that begins after the call, for an application or for the last picture of a close. A
+    /// cycling one takes all ranges at once.
     #[must_use]
     pub fn demand(&self) -> CheckpointHandle {
         self.demand_paced(None)

@@ -3,7 +3,8 @@
 //! Invariants: K1, N12: no file is removed before the manifest that makes the file unneeded is durable. I1: a file is
 //! removed only if the file proves to be this database's, and only from a folder that the manifest lists.
 //!
-//! Neighbours: recovery removes files at open, `manager` after a failed attempt and after an install.
+//! Neighbours: recovery removes files at open, `manager` after a failed attempt and after an install, `backup::target`
+//! before a copy. An examination and a repair list files alone.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -65,7 +66,7 @@ pub(crate) fn list<F: CheckpointFile>(disk: &dyn Disk, manifest: &Manifest) -> R
     list_in(disk, manifest.folders.keys())
 }
 
-/// As [`list`]; also lists files in unlisted folders with this database's mark.
+/// As [`list`]; also lists files in unlisted folders with this database's mark. A repair searches these folders too.
 pub(crate) fn search<F: CheckpointFile>(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<F>> {
     list_in(disk, folders_to_search(disk, manifest)?.iter())
 }

@@ -18,7 +18,7 @@ pub(super) enum PartUnderWay {
 }
 
 impl PartUnderWay {
-    /// True for a part of a picture: commits leave displaced versions in memory for the part.
+    /// True if the part is a picture's: commits leave displaced versions in memory for the part.
     pub(super) fn is_of_picture(&self) -> bool {
         matches!(self, Self::Pages(_))
     }

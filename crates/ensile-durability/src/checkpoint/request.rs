@@ -1,6 +1,7 @@
 //! Ticket of one attempt at a checkpoint: progress and outcome, for the callers that demanded the checkpoint.
 //!
-//! Neighbours: `state_machine` makes a ticket for each attempt, `manager` answers it, applications hold handles.
+//! Neighbours: `state_machine` makes a ticket for each attempt, `manager` answers the ticket, applications and backups
+//! hold handles. The objects let a waiting thread step the checkpointers.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,6 +1,6 @@
 //! Figures of the checkpoints of an open database.
 //!
-//! Neighbours: `manager` raises the figures, the engine's statistics report them.
+//! Neighbours: `manager` raises the figures, the statistics of the engine and of the objects report them.
 
 use std::io;
 use std::time::Duration;

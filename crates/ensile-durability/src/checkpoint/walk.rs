@@ -1,6 +1,7 @@
 //! Interface of a state that checkpoints walk: it cuts itself into slices, and writes their entries into blocks.
 //!
-//! Neighbours: the engine implements [`Walk`] over its tables; checkpointers' threads call, a block at a time.
+//! Neighbours: the engine implements [`Walk`] over its tables, and the objects over their states; checkpointers'
+//! threads call, a block at a time.
 
 use ensile_base::Epoch;
 

@@ -27,7 +27,8 @@ pub(crate) struct WritePace {
 }
 
 impl WritePace {
-    /// Pace without a limit, or with this many bytes a second. `CheckpointConfig` has checked that the rate is not 0.
+    /// Pace without a limit, or with this many bytes a second. The check of the settings, or of the options of a copy,
+    /// has refused a rate of 0.
     pub(crate) fn new(bytes_per_second: Option<u64>) -> Self {
         Self { bytes_per_second, tokens: 0, filled_at: 0 }
     }

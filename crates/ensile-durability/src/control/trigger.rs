@@ -2,7 +2,7 @@
 //! turn of a cycling checkpoint takes one of n ranges, and begins after an n-th of the time or bytes. Without a log,
 //! the bytes that commits have changed take the place of bytes of log.
 //!
-//! Neighbours: `checkpoint::manager` asks while no checkpoint runs.
+//! Neighbours: `checkpoint::state_machine::schedule` asks while no checkpoint runs.
 
 use std::fmt;
 use std::time::Duration;

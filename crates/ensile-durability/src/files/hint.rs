@@ -4,7 +4,8 @@
 //! Invariants: I1. No part of the database depends on the hint: the running database writes the hint without a sync,
 //! and a disk error of the hint is no failure of the log.
 //!
-//! Neighbours: the heartbeat and the close of the log write the hint. `recovery` reads the hint for its verdict.
+//! Neighbours: the heartbeat and the close of the log write the hint. `recovery` reads the hint for its verdict, and
+//! `backup::source` before it opens the files of a running database.
 
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, DiskFile};

@@ -8,7 +8,8 @@
 //! Files, low to high: one for each kind of line; [`contents`] has the values, [`consistency`] judges them,
 //! [`text_form`] writes and parses them, [`file`] reads and replaces the file, and [`keeper`] installs.
 //!
-//! Neighbours: `recovery`, the installation of a checkpoint, and `epoch_renewal` replace the manifest.
+//! Neighbours: `recovery`, the installation of a checkpoint, `epoch_renewal` and the close of the log replace the
+//! manifest. Backups, restores, take-overs and adoptions replace the manifest of a folder that is not open.
 
 pub(crate) mod application;
 pub(crate) mod archive_seal;

@@ -1,7 +1,7 @@
 //! Names of the files in a database's folder. Files without a number, such as the manifest, have a constant name.
 //!
-//! Neighbours: loggers make log files and mapped buffers, checkpointers make parts and page files, and recovery finds
-//! the files.
+//! Neighbours: loggers make log files and mapped buffers, checkpointers make parts and page files; recovery, copies and
+//! the shipper find the files.
 
 use std::fmt::{self, Display};
 

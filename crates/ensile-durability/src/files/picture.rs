@@ -4,7 +4,8 @@
 //! Invariants: N10, N12, N17. The manifest vouches for the root, the root for parts and pending removes, a part for its
 //! pages: by place, number, checkpoint and header checksum.
 //!
-//! Neighbours: `checkpoint::picture` writes the pages of a state; the manifest names the root; recovery loads.
+//! Neighbours: `checkpoint::picture` writes the pages of a state; the manifest names the root; recovery loads;
+//! `crate::backup` copies the blocks.
 
 pub(crate) mod block_writer;
 pub(crate) mod blocks;

@@ -3,7 +3,7 @@
 //! Invariant: a thread that finds the flag `refuses` set also finds the reason. Flag and reason change under one lock.
 //!
 //! Neighbours: `appender` asks before a commit; `logger` reports a full disk; `epoch_reservation` reports the end of
-//! the epochs.
+//! the epochs. Checkpoints give up the disk reserve for their own space.
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 //! Invariants: A1. A failed attempt is repeated after a pause, without limit: the log is kept meanwhile.
 //!
 //! Neighbours: a checkpointer calls the step; `store::archive` copies a file; `removal` archives files before their
-//! removal.
+//! removal. The shipper asks for the list of closed files.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! The durable epoch, and the ways to wait for an epoch: by a thread, or as a future.
 //!
 //! Neighbours: `marks` computes D; `waiters` keeps slots and wakers; `inline_step` steps for a thread that waits alone.
+//! Receipts wait here, checkpoints ask for marks, and the shipper waits before a shipment on demand.
 
 use std::pin::Pin;
 use std::sync::Arc as StdArc;

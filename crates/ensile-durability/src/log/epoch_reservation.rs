@@ -11,7 +11,7 @@ use super::open_log::Log;
 
 impl Log {
     /// Reserves more epochs in the manifest after half of the epochs are used (L6). No caller may wait for the calling
-    /// thread, because the manifest is synced.
+    /// thread, because the manifest is synced: checkpointer 0 calls, and the heartbeat in its place after a panic.
     pub fn reserved_epochs_step(&self) {
         if self.store.is_forked() || self.waiters.has_ended() {
             return;

@@ -1,6 +1,7 @@
 //! Figures of a log: the counters, and the present files and buffers.
 //!
-//! Neighbours: the engine's statistics and metrics report the figures; checkpoints read the written bytes.
+//! Neighbours: the statistics and metrics of engine and objects report the figures; checkpoints read the written bytes,
+//! and the shipper reads the largest written epoch.
 
 use ensile_base::Epoch;
 
@@ -13,7 +14,8 @@ impl Log {
         self.counters.bytes.read()
     }
 
-    /// Largest epoch of an entry that a logger has written or is about to write.
+    /// Largest epoch of an entry that a logger has written or is about to write. `Shipper::ship` waits until the store
+    /// has the epoch.
     pub(crate) fn logged_epoch(&self) -> Epoch {
         self.marks.high()
     }

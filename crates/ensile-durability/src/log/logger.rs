@@ -7,6 +7,7 @@
 //! nothing from workers until the held blocks are written.
 //!
 //! Neighbours: `buffers` gives entries, `segments` writes blocks, `marks` and `waiters` take the durable epochs.
+//! Threads of the engine and of the objects step.
 
 mod file_rotation;
 mod state_machine;

@@ -2,7 +2,7 @@
 //! loggers.
 //!
 //! Neighbours: `start` makes the handle, and `logger` steps with the handle. `appender`, `durable_epoch`, `removal`,
-//! `shutdown` and other files add the calls of workers, waiters, checkpoints and the close.
+//! `shutdown` and other files add the calls of workers, waiters, checkpoints, the shipper and the close.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -78,7 +78,8 @@ impl Log {
         }
     }
 
-    /// Wakes every logger: for the heartbeat, after an epoch has closed.
+    /// Wakes every logger: after the heartbeat or a checkpoint has closed an epoch, for a caller that waits for marks
+    /// or an epoch, and after space has come free.
     pub fn wake_loggers(&self) {
         if !self.store.is_forked() {
             self.loggers.iter().for_each(Logger::wake);

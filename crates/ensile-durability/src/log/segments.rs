@@ -6,7 +6,7 @@
 //! written to the file, and the file before is whole and synced by then.
 //!
 //! Neighbours: `recovery::install_generation` makes the first file of a generation, and `next_file` makes further
-//! files; the logger writes.
+//! files; the logger writes. `recovery::merge` writes whole logs without a logger.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -402,7 +402,8 @@ impl Segments {
         PREALLOCATE_FIRST_BYTES.min(self.limits.bytes)
     }
 
-    /// Gives back the space behind the last block for good, at the close of the log.
+    /// Gives back the space behind the last block for good: at the close of the log, at the end of a merge, and at an
+    /// open on a full disk.
     pub(crate) fn trim(&mut self) -> Result<(), DiskError> {
         assert!(self.pending.is_empty(), "a log is cut behind its last block");
         if self.allocated > self.offset && cut(&*self.file, self.offset)? {

@@ -1,6 +1,6 @@
 //! Counters of the log. Loggers and waiting appends raise the counters; the hot path never does.
 //!
-//! Neighbours: `figures` adds the figures of files and buffers; the engine's statistics and metrics report the sum.
+//! Neighbours: `figures` adds the figures of files and buffers; the statistics of engine and objects report the sum.
 
 use ensile_base::Epoch;
 

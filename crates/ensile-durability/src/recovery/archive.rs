@@ -1,6 +1,7 @@
 //! Archive of a database's log: judgement of its contents, and restore.
 //!
-//! Neighbours: `recovery` reads log files in the same way; the backup and the `ensile` command call.
+//! Neighbours: `recovery` reads log files in the same way; the backup calls for a restore to a later epoch, and the
+//! engine for the `ensile` command.
 
 // From low to high: a file uses files of the groups above its group. This file uses no other file.
 mod epoch_spans;

@@ -223,7 +223,8 @@ impl Recovery {
     }
 }
 
-/// Removes, durably, log files that no state needs and that prove to be ours (I1). A missing file was removed before.
+/// Removes, durably, log files that no state needs and that prove to be ours (I1): for an open, and for a backup in its
+/// target. A missing file was removed before.
 pub(crate) fn remove_ours(disk: &dyn Disk, manifest: &Manifest, files: &[SegmentFile]) -> Result<()> {
     let mut folders = BTreeSet::new();
     for file in files {

@@ -13,7 +13,8 @@
 //!   If a log ends in the same place again, the verdict must report the damage.
 //! - A5: a restore to an earlier epoch cuts logs in the same way. N21: a file that no state needs is removed.
 //!
-//! Neighbours: a backup by files reads and cuts; `file_chain` and `chain` read as for an open.
+//! Neighbours: `backup::files` asks for the ends, `backup::source` and `backup::target` for unneeded files;
+//! `file_chain` and `chain` read as for an open.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -190,7 +191,7 @@ fn cut_of(
 }
 
 /// Files among these that the newest state of the manifest does not need: the first files of a log, if the next file's
-/// opening shows that the checkpoint covers every earlier entry.
+/// opening shows that the checkpoint covers every earlier entry. A backup copies none of these files.
 pub(crate) fn covered_files(
     disk: &dyn Disk,
     manifest: &Manifest,

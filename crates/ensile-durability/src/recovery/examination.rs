@@ -8,7 +8,8 @@
 //! - A repair reports success only after an examination of the repaired folder.
 //! - L5: a torn tail is no damage. [`Examination::unneeded`] lists damage in blocks that recovery does not read.
 //!
-//! Neighbours: `recovery::validation` judges, for recovery too; the engine provides the state for the entries.
+//! Neighbours: `recovery::validation` judges, for recovery too; the engine and the objects provide the state for the
+//! entries. A backup and a take-over examine their own folder before its manifest counts.
 
 // From low to high: a file uses files of the groups above its group. This file uses no other file.
 mod facts;

@@ -3,7 +3,8 @@
 //! Invariants: I3: no lease begins while files are removed. Recovered results are written again before the results
 //! count as durable; without space for that, the open reports the epoch up to which the results are proven.
 //!
-//! Neighbours: `commit_plan` and `generation_plan` decide, `resync_tail` and `merge` write, `cleanup` removes.
+//! Neighbours: `commit_plan` and `generation_plan` decide, `resync_tail` and `merge` write, `cleanup` removes. An open
+//! and a repair call `finish`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 //! Invariant N21: in a backup, a file that no state names belongs to an unfinished run and counts for nothing. A file
 //! outside the copied span of a log counts for nothing either, in a backup or in a database that was a backup.
 //!
-//! Neighbours: recovery reads the listed files and removes the unlisted files; `names` parses file names.
+//! Neighbours: recovery, examinations and backups read the listed files, and recovery removes the unlisted files;
+//! `names` parses file names.
 
 use std::collections::BTreeMap;
 

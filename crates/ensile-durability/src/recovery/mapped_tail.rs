@@ -11,7 +11,8 @@
 //!   buffer. Equal lengths and checksums prove nothing.
 //! - L5: damage is judged before anything is written.
 //!
-//! Neighbours: `scan` calls, and then judges the generation again; `store::mapped_buffers` has the buffers.
+//! Neighbours: `scan` calls, and then judges the generation again; an examination, a repair and `mapped_probe`, for a
+//! backup, look for the same entries. `store::mapped_buffers` has the buffers.
 
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;

@@ -9,6 +9,7 @@
 //! manifest lists it, and the replaced files are removed after that; the next open removes an unlisted merged file.
 //!
 //! Neighbours: `generation_plan` chooses the generations, `replay` reads, `tid_order` sorts, `log::segments` writes.
+//! `archive::archive_source` writes the entries of an archive with the same writer.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

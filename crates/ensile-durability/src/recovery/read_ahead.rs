@@ -2,7 +2,8 @@
 //!
 //! Memory: one piece per thread, and [`AHEAD`] pieces in the system's cache, which the system may reclaim.
 //!
-//! Neighbours: `replay_state` lends the buffers to a step; `replay` reads into the buffers.
+//! Neighbours: `replay_state` and other readers of whole logs lend the buffers to a step; `replay` reads into the
+//! buffers.
 
 use ensile_base::Tid;
 use ensile_disk::Disk;

@@ -5,7 +5,8 @@
 //!   Of a key's put and delete, one may be removed and the other still present.
 //! - L5: the payload of every block that counts is checked, even if the chain's reader has checked the payload.
 //!
-//! Neighbours: `replay_state` and `replay_scheduler` have the pieces; the engine's threads call `replay`.
+//! Neighbours: `replay_state` has the pieces, and calls for threads of the engine and of the objects. An examination, a
+//! merge and an archive's reader replay pieces in order.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;

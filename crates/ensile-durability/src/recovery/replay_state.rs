@@ -3,7 +3,8 @@
 //! Invariants: L4: `seen` is the largest epoch in the blocks, ignored and torn blocks included. K1, L8:
 //! `replay_scheduler` decides the order of loading, replaying, and reporting an epoch as passed.
 //!
-//! Neighbours: `scan` or a repair fills the recovery; `load` and `replay` carry a thread's step out.
+//! Neighbours: `scan` or a repair fills the recovery; `load` and `replay` carry a thread's step out. The opens of the
+//! engine and of the objects bring the threads.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Findings and work of a recovery, in figures, and the progress of its phases.
 //!
-//! Neighbours: the parts of a recovery fill the report; the engine hands it to the application.
+//! Neighbours: the parts of a recovery fill the report; the engine and the objects hand the report on.
 
 use std::time::Duration;
 

@@ -4,7 +4,8 @@
 //! - I1, I3, I5: the folders are locked, and proved to be this database's, before anything is read.
 //! - B4, B5: entries that a process-safe life of this boot left above D are made durable first.
 //!
-//! Neighbours: the store opens the folders, `file_chain` reads files on any thread, `validation` judges.
+//! Neighbours: the opens of engine and objects begin here; the store opens the folders, `file_chain` reads files on any
+//! thread, `validation` judges.
 
 use std::sync::Arc;
 

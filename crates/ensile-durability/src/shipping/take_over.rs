@@ -14,7 +14,8 @@
 //!   killed run is run again, and goes on from its claim: the folder has the identity of the claim.
 //! - I1: at the begin, the folder is empty, or was left by a killed run.
 //!
-//! Neighbours: `chain` installs the claim; `backup` has the target folder; an examination reads the fetched files.
+//! Neighbours: the engine and the objects call; `chain` installs the claim; `backup` has the target folder; an
+//! examination reads the fetched files.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -311,7 +311,8 @@ impl Archive {
     }
 }
 
-/// Copies these bytes of `source`, up to its end, to the beginning of `copy`. Returns the offset of the end.
+/// Copies these bytes of `source`, up to its end, to the beginning of `copy`: for the archive, and for the parts that a
+/// repair gives up. Returns the offset of the end.
 pub(crate) fn copy_range(
     source: &dyn DiskFile,
     copy: &dyn DiskFile,

@@ -2,7 +2,8 @@
 //!
 //! Invariant: I1: An unlisted folder is taken only if it is empty or has this database's mark.
 //!
-//! Neighbours: a recovery, a repair and checkpoints claim folders before they make files there.
+//! Neighbours: a recovery, a repair, checkpoints, and copies into a new folder claim folders before they make files
+//! there.
 
 use std::path::PathBuf;
 use std::sync::Arc;

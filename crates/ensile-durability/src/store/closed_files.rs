@@ -5,7 +5,8 @@
 //! - A1: files are archived in the same order, and each file before its removal.
 //! - One thread at a time removes files from a list, without its lock during disk calls: a logger appends to the list.
 //!
-//! Neighbours: recovery and loggers hand files over; `log::archival` and `log::removal` archive and remove the files.
+//! Neighbours: recovery and loggers hand files over; `log::archival` and `log::removal` archive and remove the files;
+//! the shipper takes the list from `log::archival`.
 
 use std::collections::VecDeque;
 

@@ -6,7 +6,7 @@
 //! - The reserve takes only a part of the free space, so that it never fills a disk.
 //! - Only an open, a close and a checkpoint use the reserve: a full disk during logging does not remove it.
 //!
-//! Neighbours: `recovery`, `checkpoint::manager` and `log` make and remove the reserve.
+//! Neighbours: `recovery`, `checkpoint::manager` and `log` make and remove the reserve; an examination knows the file.
 
 use std::sync::Arc;
 

@@ -35,7 +35,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Locks the main folder only. The call makes no file.
+    /// Locks the main folder only: first of all locks, or for the removal of a failed restore. The call makes no file.
     pub(crate) fn of_folder(disk: &dyn Disk, mode: LockMode) -> Result<Self> {
         let folder = lock_folder(disk, "", mode)?;
         let is_folder_locked = folder.is_some();

@@ -5,7 +5,8 @@
 //! - I3: the locks come before the first look into a folder. Before a lock that must make a file, the checks come too.
 //! - N24: a folder for a copy names the copy from the first manifest on, and opens for that copy only.
 //!
-//! Neighbours: [`ownership`] judges the folders, [`super::locks`] has the locks; `recovery` opens the store.
+//! Neighbours: [`ownership`] judges the folders, [`super::locks`] has the locks; `recovery` and copies open the store.
+//! Examinations, repairs and backups only lock the folders here.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 //! - L4, L6: E begins above D of the life before, and below the end of the reserved epochs.
 //! - A single thread at a time replaces the manifest, and `release` waits for this thread.
 //!
-//! Neighbours: a recovery's `finish` hands the folders over. `Log` and `Checkpoints` share the store.
+//! Neighbours: a recovery's `finish` hands the folders over. `Log`, `Checkpoints` and the `Shipper` share the store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc as StdArc;

@@ -12,7 +12,8 @@
 //! | no manifest, and a trace of an earlier life | damage |
 //! | no manifest, and files or folders of something else | not a database: refused |
 //!
-//! Neighbours: `open`, `claim`, an examination and a recovery before removals call; `adoption` rewrites marks.
+//! Neighbours: `open`, `claim`, an examination, and every search for files before a removal call; `adoption` rewrites
+//! marks. Callers outside of an open ask for the manifest and the kind of entries.
 
 use std::collections::BTreeSet;
 

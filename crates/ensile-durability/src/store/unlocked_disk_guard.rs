@@ -1,7 +1,8 @@
 //! Guard of a disk that cannot lock folders: before every change of a name, `LOCK` must still be the locked file (I3).
 //! From the moment that `LOCK` belongs to another process, bytes go only to files that were made before.
 //!
-//! Neighbours: `open` puts this disk between the real disk and its callers, only if folder locks are not supported.
+//! Neighbours: `open`, a repair, an adoption and a change of name put this disk between the real disk and their calls,
+//! only if folder locks are not supported.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Neighbours: down, `pictures` has the data of pictures, and `shared_state` has the database. Up, the durability
-//! crate's checkpointers call the walk and the pages, and `open` hands the walk and the pages to that crate.
+//! crate's checkpointers call the walk and the pages, and `open` hands the walk and the pages to that crate. The
+//! heartbeat frees versions and ends a picture over the limit.
 
 mod pages;
 mod row_counts;

@@ -5,7 +5,8 @@
 //! - N10: The page of a row that was left beside the pages is marked: the page on the disk lacks the row.
 //! - N14: The page of each replayed write is marked, for losing versions and for deletes of missing keys too.
 //!
-//! Neighbours: `open::replay` marks; `tables::logged_tables` publishes the maps.
+//! Neighbours: `open::replay` marks; `shared_state` hands the maps over at the open; `tables::logged_tables` publishes
+//! the maps.
 
 use std::collections::HashMap;
 

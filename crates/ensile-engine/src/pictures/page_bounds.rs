@@ -3,7 +3,8 @@
 //! Invariant:
 //! - E1: The bounds never change, so a search waits for nothing.
 //!
-//! Neighbours: up, `page_map` has a state for each page; `partition` computes the bounds.
+//! Neighbours: up, `page_map` has a state for each page; `partition` computes the bounds; commits search the page of a
+//! key.
 
 use crate::record::layout::pad_with_zeros;
 

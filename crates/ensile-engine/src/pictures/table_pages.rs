@@ -5,7 +5,8 @@
 //! - E3: Code follows a map under a pin. A map is freed once every pin is newer than the map's unpublication.
 //! - E6: Until the free, the map counts as garbage that waits for pins.
 //!
-//! Neighbours: `page_map` has the maps; `checkpoint::pages` publishes maps and takes pages; tables own this value.
+//! Neighbours: `page_map` has the maps; `checkpoint::pages` publishes maps and takes pages; `tables::logged_tables`
+//! makes the value with the first map of a table.
 
 use std::ptr::NonNull;
 

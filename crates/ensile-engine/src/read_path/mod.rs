@@ -3,7 +3,8 @@
 //! A [`Reader`] gives a version its meaning: a transaction reads the latest version and remembers the read, a snapshot
 //! reads the version of its boundary and remembers nothing. The walk through index and records is the same.
 //!
-//! Neighbours: `transaction_reader` and `snapshot` have the readers; `tables` and `record` are read.
+//! Neighbours: `transaction_reader` and `snapshot` have the readers; `tables` and `record` are read. `transaction`
+//! calls for its reads, and for the reads within its writes.
 
 mod side_cursor;
 pub(crate) mod snapshot;

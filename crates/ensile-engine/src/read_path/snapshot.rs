@@ -5,7 +5,8 @@
 //! R1 — the rows that a snapshot has shown are durable once the largest epoch among them is durable, including epochs
 //! of deletes. A key without any record rests only on durable commits (`docs/internals/protocols/records.md`, U2).
 //!
-//! Neighbours: `database` opens snapshots; snapshots read through `read_path`.
+//! Neighbours: applications call [`Database::snapshot`](crate::Database::snapshot) and read with `typed_api`; `session`
+//! has the kept data; snapshots read through `read_path`.
 
 use std::collections::vec_deque::Iter;
 

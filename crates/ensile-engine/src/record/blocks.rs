@@ -3,7 +3,9 @@
 //! A record begins as [`Fresh`], which its holder publishes in a tree or discards. Only `garbage` frees published
 //! records, by unsafe functions, when the limits say that no pin and no snapshot can reach a record (E3, S1).
 //!
-//! Neighbours: commit builds, `garbage` destroys, the index allocates nodes through [`NodeBlocks`].
+//! Neighbours: commit builds, `garbage` destroys, the index allocates nodes through [`NodeBlocks`]. Recovery
+//! (`open::replay`), the build of an index and the laboratory build too. `pictures` takes plain blocks for displaced
+//! versions.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -86,7 +88,8 @@ impl Blocks {
         Placeholder(Fresh(self.create(capacity, Word::PLACEHOLDER)))
     }
 
-    /// A record with `value` and the word `word`: for a replacement before its publication, or recovery.
+    /// A record with `value` and the word `word`: for a replacement before its publication, for recovery, or for an
+    /// index's build.
     #[inline]
     pub(crate) fn create_record(&mut self, value: &[u8], word: Word) -> Fresh {
         let fresh = Fresh(self.create(value.len(), word));
@@ -197,7 +200,8 @@ impl Blocks {
         self.discard(fresh);
     }
 
-    /// A block of this class, for data that is no record. The block belongs to the caller alone.
+    /// A block of this class, for data that is no record, such as a pending remove. The block belongs to the caller
+    /// alone.
     #[inline]
     pub(crate) fn allocate_block(&mut self, class: SizeClass) -> NonNull<u8> {
         debug_assert!(class.bytes() >= size_of::<u64>(), "a freed block has room for a word");

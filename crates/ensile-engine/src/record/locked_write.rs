@@ -4,7 +4,8 @@
 //! - C5: A writer overwrites data in place under the lock, as atomic words, behind the commit's fence.
 //! - K3: The version before is linked before the new TID is stored.
 //!
-//! Neighbours: `commit` locks and installs; `blocks` stores the data of new records; `prune` changes links.
+//! Neighbours: `commit` locks and installs; `blocks` stores the data of new records; `prune` changes links; `garbage`
+//! unhooks under the lock. Replay (`open::replay::worker`) and the laboratory write like a commit.
 
 use ensile_base::Tid;
 use ensile_base::sync::{Backoff, Ordering};

@@ -4,7 +4,8 @@
 //! - C5: A reader clamps the length to the capacity, which is fixed for the record's life, and trusts nothing before a
 //!   second read of the TID word.
 //!
-//! Neighbours: `read_path` reads rows, walks of checkpoints read old enough rows; `scratch` has the targets.
+//! Neighbours: `read_path` reads rows, walks of checkpoints read old enough rows, and so does a commit that leaves a
+//! version to a picture (`commit::pending_removes`); `scratch` has the targets.
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};

@@ -6,7 +6,8 @@
 //!   transaction keeps handles between calls (`pin_scope`). Code follows a handle under exactly this pin. An
 //!   [`Address`] is plain bits: safe code compares and prefetches addresses, and never follows an address.
 //!
-//! Neighbours: down, `layout`; up, `optimistic_read`, `version_read` and `locked_write` access the words.
+//! Neighbours: down, `layout`; up, `optimistic_read`, `version_read` and `locked_write` access the words. `sets` keeps
+//! handles between calls, and commits resolve the handles.
 
 use std::marker::PhantomData;
 use std::num::NonZeroUsize;

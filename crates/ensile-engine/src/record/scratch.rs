@@ -3,7 +3,8 @@
 //! [`Scratch`] holds one copy; [`RowSpace`] holds copies in sequence: the rows of a batch stay where reads put the
 //! rows.
 //!
-//! Neighbours: `record` fills the buffers; `transaction` and `snapshot` hand the contents on as bytes.
+//! Neighbours: `record` fills the buffers; `transaction` and `snapshot` hand the contents on as bytes; `checkpoint`
+//! copies rows through a buffer.
 
 use ensile_base::limits::KEEP_BYTES_MAX;
 use zerocopy::IntoBytes;

@@ -8,7 +8,7 @@
 //!
 //! Every transition of a word is a method here. Only the holder of the lock computes the successor of a locked word.
 //!
-//! Neighbours: `record` stores the word; `commit` decides on the word.
+//! Neighbours: `record` stores the word; `commit`, `garbage` and replay decide on the word.
 
 use ensile_base::{Epoch, Tid};
 

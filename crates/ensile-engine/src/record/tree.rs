@@ -5,6 +5,7 @@
 //! linked while the caller's pin stood. Nothing frees the record while the pin stands (E3).
 //!
 //! Neighbours: tables and their indexes are such trees; `blocks` makes records; `ensile-index` has the algorithms.
+//! `read_path`, `commit`, `checkpoint`, `garbage` and `open` walk the trees.
 
 use std::ops::ControlFlow;
 
@@ -244,8 +245,8 @@ impl RecordTree {
         });
     }
 
-    /// As [`RecordTree::get_batch`], for keys that are often inserted afterwards: a missing key comes with its gap in
-    /// the leaf.
+    /// As [`RecordTree::get_batch`], for replay, which often inserts the keys afterwards: a missing key comes with its
+    /// gap in the leaf.
     #[inline]
     pub(crate) fn place_batch<'a: 'p, 'p, L: Copy>(
         probes: impl IntoIterator<Item = RecordProbe<'a, L>>,
@@ -264,7 +265,8 @@ impl RecordTree {
         });
     }
 
-    /// Inserts a key, unless the key exists. `changes` reports every leaf with a changed witness.
+    /// Inserts a key, unless the key exists: for replay and the laboratory, as commits place keys by [`RecordRun`].
+    /// `changes` reports every leaf with a changed witness.
     #[inline]
     pub(crate) fn insert_if_absent<'p>(
         &self,

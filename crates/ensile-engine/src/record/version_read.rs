@@ -3,7 +3,8 @@
 //! Invariant:
 //! - K3: The version before is linked before the new TID is stored, so a reader of a too new TID finds the link.
 //!
-//! Neighbours: snapshots read versions (`read_path`); `prune` unlinks versions that no snapshot can show.
+//! Neighbours: snapshots read versions, one by one (`read_path`) or in batches (`sets::multi_get`); `prune` unlinks
+//! versions that no snapshot can show.
 
 use std::ops::ControlFlow;
 

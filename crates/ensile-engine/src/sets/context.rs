@@ -1,6 +1,6 @@
 //! The sets and buffers of an open transaction, without its pin. Transactions reuse a context in turn.
 //!
-//! Neighbours: `session` keeps idle contexts; `transaction` fills a context; commit uses it up.
+//! Neighbours: `session` keeps idle contexts; transactions and snapshots fill a context; a commit uses the context up.
 
 use ensile_base::Epoch;
 use ensile_base::sync::Arc;

@@ -6,7 +6,8 @@
 //! Invariant: The ends of keys grow, so a row's place and key lie between the end of the row before and the row's own
 //! end.
 //!
-//! Neighbours: `read_path` fills batches; `typed_api` decodes rows; `context` keeps the space.
+//! Neighbours: `read_path` fills batches; `typed_api` decodes rows; `context` keeps the space. The build of an index
+//! (`open::catalogue`) reads its table in such batches.
 
 use std::ops::ControlFlow;
 

@@ -1,6 +1,7 @@
 //! The end of all commits under way, for a close.
 //!
-//! Neighbours: `database::owner` waits here before the end of the log.
+//! Neighbours: `database::owner` waits here before the end of the log, and `read_path::snapshot` for the newest
+//! boundary.
 
 use std::time::Duration;
 
@@ -25,8 +26,8 @@ impl SharedState {
         debug_assert!(is_over, "epochs are kept for a close (L6)");
     }
 
-    /// Repeats `step` towards new epochs, each as soon as it can close, until `is_reached` is true. Returns false if E
-    /// came to its end before (L6).
+    /// Repeats `step` towards new epochs, each as soon as it can close, until `is_reached` is true: for a close, or for
+    /// the newest snapshot. Returns false if E came to its end before (L6).
     pub(crate) fn advance_until(
         &self,
         is_reached: impl Fn() -> bool,

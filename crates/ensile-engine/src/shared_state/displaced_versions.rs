@@ -5,8 +5,8 @@
 //! - K3: An attempt gives way if commits displace more than the limit. No commit waits for the attempt, and no commit
 //!   fails. The heartbeat frees versions in steps, because epochs would wait for a long run.
 //!
-//! Neighbours: `pictures::picture_state` has the lists; `pages` takes versions; `shared_state::garbage_collector` frees
-//! the rest in the heartbeat.
+//! Neighbours: `pictures::picture_state` has the lists; `checkpoint::pages` takes versions;
+//! `shared_state::garbage_collector` frees the rest in the heartbeat; `database::health` reports the bytes.
 
 use ensile_durability::{PagesEnded, PictureAttempt};
 

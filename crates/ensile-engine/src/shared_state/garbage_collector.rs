@@ -1,8 +1,9 @@
 //! Collection of the garbage of all workers: the limits of each worker, the visits to idle workers, and the limit of
 //! waiting garbage (E6).
 //!
-//! Neighbours: commits collect after themselves, and the heartbeat collects for workers without commits. `worker`
-//! frees. `garbage_limit` selects the readers to end.
+//! Neighbours: commits collect after themselves, and the heartbeat (`open::threads`) collects for workers without
+//! commits. `worker` frees. `garbage_limit` selects the readers to end. The first snapshot of a table fills its side
+//! index here.
 
 use std::time::Duration;
 
@@ -144,7 +145,8 @@ impl SharedState {
         }
     }
 
-    /// Makes sure that a snapshot finds the table's buried records in the side index (U3).
+    /// Makes sure that a snapshot finds the table's buried records in the side index (U3). Every read of a snapshot
+    /// asks first.
     #[inline(always)]
     pub(crate) fn prepare_side(&self, table: &TableCore) {
         if !table.side.is_filled() {

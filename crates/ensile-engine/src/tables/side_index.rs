@@ -13,7 +13,8 @@
 //! - A record is here before it leaves the table's tree. A reader looks in the tree first, so it finds the record.
 //! - The entries of a key are its deletes, the newest first.
 //!
-//! Neighbours: `garbage` buries and frees; `read_path` looks keys up; `commit` asks for the newest TID.
+//! Neighbours: `garbage` buries and frees; `read_path` looks keys up; `commit` and a transaction's reads ask for the
+//! newest TID.
 
 use std::ops::{Bound, ControlFlow};
 

@@ -17,7 +17,7 @@ use crate::sets::{Read, Sets};
 use crate::tables::TableCore;
 
 impl Transaction<'_> {
-    /// Writes a row with the value from `encode`.
+    /// Writes a row with the value from `encode`. `open::catalogue` writes the definitions of tables with this call.
     #[inline]
     pub(crate) fn raw_put(
         &mut self,

@@ -236,7 +236,7 @@ impl Worker {
             && collected.commits.is_none_or(|before| before == commits())
     }
 
-    /// Adds the nodes retired by inserts to the garbage.
+    /// Adds the nodes retired by inserts to the garbage: before a collection, and after work outside any transaction.
     #[inline]
     pub(crate) fn hand_over_nodes(&mut self, epochs: &Epochs) {
         if !self.retired.is_empty() {
@@ -258,7 +258,7 @@ impl Worker {
         });
     }
 
-    /// Gives free blocks to the pool, if most of the memory in use is free.
+    /// Gives free blocks to the pool, if most of the memory in use is free. The heartbeat calls for its own worker.
     pub(crate) fn give_scattered(&mut self) {
         self.blocks.give_scattered();
     }

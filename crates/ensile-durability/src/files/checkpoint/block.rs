@@ -136,8 +136,8 @@ impl CheckpointBlock {
         self.is_large
     }
 
-    /// Moves entries into `out` that fit into `bytes_max` together, and returns their number. An entry that does not
-    /// fit stays, and later entries are tried, up to [`LOOKED_AT`] entries.
+    /// Moves entries into `out`, the tail of a picture's page, that fit into `bytes_max` together, and returns their
+    /// number. An entry that does not fit stays, and later entries are tried, up to [`LOOKED_AT`] entries.
     pub(crate) fn take_fitting(&mut self, bytes_max: usize, out: &mut Vec<u8>) -> u32 {
         let (mut from, mut kept, mut taken, mut left) = (HEADER_BYTES, HEADER_BYTES, 0, bytes_max);
         for _ in 0..LOOKED_AT {

@@ -140,7 +140,7 @@ impl FileChain {
         Self::read_until(disk, file, next, u64::MAX)
     }
 
-    /// As [`Self::read`], for a file that ends at `until` or earlier.
+    /// As [`Self::read`], for a file that ends at `until` or earlier: a backup's copied span (N21), or a repair's cut.
     pub(crate) fn read_until(
         disk: &dyn Disk,
         file: SegmentFile,
@@ -152,7 +152,8 @@ impl FileChain {
         Self::scan_file(scanner, file, |salt| next.map_or(Ok(0), |next| sequence_behind(disk, next, salt)))
     }
 
-    /// Reads the file at this path, and expects `file` in the opening block.
+    /// Reads the file at this path, in a folder or an archive, and expects `file` in the opening block.
+    /// `recovery::orphan_logs` judges files that no manifest lists.
     pub(crate) fn read_at(disk: &dyn Disk, path: &str, file: SegmentFile) -> Result<Self, DurabilityError> {
         Self::scan_file(Scanner::new(disk.open_to_read(path)?)?, file, |_| Ok(0))
     }

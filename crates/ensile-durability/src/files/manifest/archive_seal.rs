@@ -3,7 +3,8 @@
 //!
 //! Invariants: A2. `ARCHIVE` is written first, so a crash between the two writes leaves a newer `ARCHIVE`.
 //!
-//! Neighbours: `list` has the lines. The keeper of the manifest writes the seal, and `archive` compares the seal.
+//! Neighbours: the manifest has the line. The keeper of the manifest writes the seal, and `store::archive` compares the
+//! seal with `ARCHIVE`.
 
 use std::fmt;
 

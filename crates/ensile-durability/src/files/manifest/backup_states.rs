@@ -6,7 +6,7 @@
 //! the bytes of the last file.
 //!
 //! Neighbours: `manifest` has the lines; `crate::backup` writes the lines; `recovery::log_files` omits the files
-//! outside a span.
+//! outside a span; `shipping::state_composition` uses a state of files as the state in a shared store.
 
 use std::fmt;
 

@@ -107,7 +107,7 @@ impl Manifest {
         self.folders.contains_key(ARCHIVE_FOLDER)
     }
 
-    /// Removes the archive from the manifest.
+    /// Removes the archive from the manifest: an open may give the archive up, and an adoption and a repair do.
     pub(crate) fn end_archive(&mut self) {
         self.folders.remove(ARCHIVE_FOLDER);
         self.archived = None;
@@ -209,8 +209,8 @@ impl Manifest {
         }
     }
 
-    /// Manifest of this backup as if it had the older state `state` alone. The ancestors include the databases of the
-    /// other states' files (I1).
+    /// Manifest of this backup as if it had the older state `state` alone: for a restore, an examination or a clean-up.
+    /// The ancestors include the databases of the other states' files (I1).
     pub(crate) fn with_kept(&self, state: &FilesState) -> Self {
         let lineage = self.lineage.clone().truncate_at(state.generation(), state.epoch());
         let FilesState { checkpoint, generations } = state.clone();

@@ -54,8 +54,8 @@ impl Generation {
         self.spans.get(name.logger as usize).map_or(u64::MAX, |span| span.bytes_of(name.number))
     }
 
-    /// True if number and epochs of the generation agree with the checkpoint, so that both may be in one manifest (K1,
-    /// K5, N12, L4).
+    /// True if number and epochs of the generation agree with the checkpoint, so that both may be in one manifest, or
+    /// in one shipped state (K1, K5, N12, L4).
     pub(crate) fn fits(&self, checkpoint: &InstalledCheckpoint) -> bool {
         if self.number < *checkpoint.generations().start() {
             return false;

@@ -3,8 +3,8 @@
 //!
 //! Invariants: I1, K1, K5, N12 and N15 (`docs/internals/protocols/checkpoints.md`, `pictures.md`).
 //!
-//! Neighbours: `manifest` lists the checkpoint. `ownership` and `leases` read its folders and files. `checkpoint`
-//! installs the checkpoint, and `recovery` loads its files.
+//! Neighbours: `manifest` lists the checkpoint. `ownership`, `leases` and the shipper read its folders and files.
+//! `checkpoint` installs the checkpoint, `recovery` loads its files, and `backup` copies them.
 
 mod cycling;
 mod fuzzy;

@@ -3,7 +3,8 @@
 //! Invariants: I1: a replacement remembers the databases whose files leave the list. L4, N23: a checkpoint's
 //! installation drops closed generations only, and remembers them in the lineage.
 //!
-//! Neighbours: [`super::file`] replaces the file. Recovery, checkpoints and `epoch_renewal` ask for replacements.
+//! Neighbours: [`super::file`] replaces the file. Recovery, checkpoints, `epoch_renewal`, the shipper, the close of the
+//! log and copies ask for replacements.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ impl ManifestKeeper {
         Ok(Self::new(disk, manifest))
     }
 
-    /// Folders for the next manifest.
+    /// Folders for the next manifest: claims add folders, an open and a repair take missing folders out.
     pub(crate) fn folders_mut(&mut self) -> &mut BTreeMap<String, FolderId> {
         &mut self.manifest.folders
     }

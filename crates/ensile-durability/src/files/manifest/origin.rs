@@ -2,8 +2,8 @@
 //! `restored epoch`). A folder is a backup until the first open. Afterwards it is an independent database, and receives
 //! no backup.
 //!
-//! Neighbours: `manifest` has the line. `crate::backup` writes the line, and checks the line of a target first. An open
-//! changes `backup` to `restored`.
+//! Neighbours: `manifest` has the line. `crate::backup` and a take-over write the line; a backup checks the line of a
+//! target first. An open changes `backup` to `restored`.
 
 use std::fmt;
 

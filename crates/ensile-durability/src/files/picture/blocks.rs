@@ -2,7 +2,7 @@
 //! the block's place, and the opening block names the database and the file's salt (I1).
 //!
 //! Neighbours: `files::block` has the grammar; [`super::location`] checks headers; the writer of a picture writes the
-//! blocks to files.
+//! blocks to files, and `backup::pages` encodes copied blocks anew for their new places.
 
 use ensile_base::checksum::crc32c;
 

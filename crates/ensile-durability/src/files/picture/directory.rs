@@ -5,7 +5,7 @@
 //! that keeps its range keeps its number.
 //!
 //! Neighbours: [`super::page`] has a page's place, [`super::root`] a part's place. The writer of a picture makes the
-//! next directory from the last directory and the taken pages.
+//! next directory from the last directory and the taken pages; `backup::pages` makes that of a copy.
 
 use super::location::{PageBound, PlaceBytes};
 use super::page::PagePlace;

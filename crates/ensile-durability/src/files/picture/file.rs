@@ -4,6 +4,7 @@
 //! attempt is dropped, and stay taken once the attempt's picture is installed.
 //!
 //! Neighbours: [`super::extents`] counts units; the writers of a part and of a directory fill extents.
+//! `checkpoint::picture` and `backup::target` create and reopen the files.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -194,7 +195,7 @@ impl HeldExtents {
         self.file.give_back([last]);
     }
 
-    /// Gives back the extents that are not in `used`.
+    /// Gives back the extents that are not in `used`, for a copy whose pages were copied again.
     pub(crate) fn keep_only(&mut self, used: &BTreeSet<Extent>) {
         let (kept, unused): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.extents).into_iter().partition(|one| used.contains(one));

@@ -5,7 +5,8 @@
 //! - L4: in a generation without a D, entries up to the smallest last mark of the generation's logs count.
 //! - The judgement changes and locks nothing: a database may be adding files.
 //!
-//! Neighbours: `epoch_spans` decides over epochs; `file_chain` and `chain` read; a restore takes the pieces.
+//! Neighbours: `epoch_spans` decides over epochs; `file_chain` and `chain` read; a restore takes the pieces, and the
+//! `ensile` command prints the facts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

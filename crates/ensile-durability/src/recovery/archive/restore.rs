@@ -5,7 +5,8 @@
 //! ```
 //! Invariants: I2, N24: until the last step the folder is an unfinished restore. L4: the database is closed at X.
 //!
-//! Neighbours: `archive_source` writes the file; a backup's copy does the same beside a picture.
+//! Neighbours: `archive_source` writes the file; a backup's copy does the same beside a picture. The engine calls for a
+//! restore that has no backup.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -6,7 +6,8 @@
 //!
 //! Invariants: B4: a returned result is given up only with the user's consent. B5: recovered entries are synced first.
 //!
-//! Neighbours: [`super::validator`] judges; `store::adoption` has the locks, and changes the folder.
+//! Neighbours: [`super::validator`] judges; `store::adoption` has the locks, and changes the folder. The `ensile`
+//! command calls.
 
 use std::sync::Arc;
 

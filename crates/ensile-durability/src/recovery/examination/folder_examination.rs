@@ -1,6 +1,7 @@
 //! Examination of a folder under its lock, with the remedy. Also the entries of a whole log, in the order of TIDs.
 //!
-//! Neighbours: `validator` has the steps; `folder_repair` and the `ensile` command call; `tid_order` reads in order.
+//! Neighbours: `validator` has the steps; `folder_repair`, the objects and the `ensile` command call; `tid_order` reads
+//! in order.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! State of an examination in steps, and the notes that any step makes.
 //!
-//! Neighbours: `validator` has the steps of a folder, `generation_steps` the steps of a generation.
+//! Neighbours: `validator` has the steps of a folder, `generation_steps` the steps of a generation. A backup and a
+//! take-over step an examination of their copy.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

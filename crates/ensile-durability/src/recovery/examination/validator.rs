@@ -4,7 +4,8 @@
 //! Folder -> Load, Load, .. -> Loaded -> Kept, .. -> Generation, .. -> End      an older state is one step
 //! Generation -> LogFile, .. -> Log, .. (each log) -> Verdict -> Piece, .. -> Counted -> Check, .. -> GenerationEnd
 //! ```
-//! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges; `generation_steps` has line two.
+//! Neighbours: [`super::examine`] and an adoption run all steps, and a copy takes one step at a time;
+//! `recovery::validation` judges; `generation_steps` has line two.
 
 use std::sync::Arc;
 

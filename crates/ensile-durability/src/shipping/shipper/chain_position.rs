@@ -5,7 +5,8 @@
 //! - H2: a listing without the own manifest says nothing about larger manifests.
 //! - H1: objects of an earlier life are listed and made durable before a manifest relies on them.
 //!
-//! Neighbours: [`super::steps`] calls. `chain` reads manifests; `files::manifest::lineage` compares histories.
+//! Neighbours: [`super::steps`], `publication` and `object_removal` call. `chain` reads manifests;
+//! `files::manifest::lineage` compares histories; the database's own manifest remembers the store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

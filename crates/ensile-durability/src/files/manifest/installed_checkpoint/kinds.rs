@@ -1,6 +1,7 @@
 //! Operations of every kind of installed checkpoint. A kind is a variant of [`InstalledCheckpoint`].
 //!
-//! Neighbours: [`super`] names the invariants, and has a file for each kind's line.
+//! Neighbours: [`super`] names the invariants, and has a file for each kind's line. Every room that treats checkpoints
+//! alike calls.
 
 use std::collections::BTreeSet;
 use std::fmt;
