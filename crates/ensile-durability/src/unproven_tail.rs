@@ -70,7 +70,8 @@ impl NotProven {
         matches!(self.reason, Reason::Copied | Reason::OtherBoot | Reason::OtherMount)
     }
 
-    /// True if an open takes the entries, and no loss is known.
+    /// True if an open takes the entries, and no loss is known. An adoption asks, and refuses other reports without
+    /// consent; the CLI and the C interface choose the words of their reports by the answer.
     #[must_use]
     pub fn is_taken(&self) -> bool {
         self.reason == NotProvenReason::Changed

@@ -1,7 +1,8 @@
 //! Names of the files in a database's folder. Files without a number, such as the manifest, have a constant name.
 //!
 //! Neighbours: loggers make log files and mapped buffers, checkpointers make parts and page files; recovery, copies and
-//! the shipper find the files.
+//! the shipper find the files. `files::manifest` lists the folders of a checkpoint; `checkpoint::disk_space` and
+//! `checkpoint::orphans` count space by folder.
 
 use std::fmt::{self, Display};
 

@@ -56,6 +56,7 @@ impl Log {
     /// Runs `step` and returns its result. A panic of the step ends here and stops the log, because the state may be
     /// half changed; the result is then false. If the calling thread already unwinds, no lock is marked as poisoned, so
     /// the step's own guards may have missed the panic.
+    /// The steps of waiters run in it, and `logger`'s step for a worker that waits for a buffer.
     pub(super) fn stopping_on_panic(&self, step: impl FnOnce() -> bool) -> bool {
         catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
             self.poison("a step panicked on a waiter's thread");

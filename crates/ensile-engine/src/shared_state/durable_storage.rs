@@ -42,7 +42,7 @@ impl DurableStorage {
         Self { log, read_only, fixed_durable_epoch, folder_lock, checkpoints, shipping, report }
     }
 
-    /// True if commits append to a log.
+    /// True if commits append to a log. `SharedState::new` asks once, at open, to settle the settings.
     pub(super) fn has_loggers(&self) -> bool {
         self.log.as_ref().is_some_and(|log| log.has_loggers())
     }

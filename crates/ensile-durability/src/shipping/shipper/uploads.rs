@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - H1: an upload has ended, and is durable in the store, before the inventory has its file.
-//! - An object from an earlier life is compared with the file, byte by byte.
+//! - An object of an earlier life, or of an upload that was given up, is compared with the file, byte by byte.
 //!
 //! Neighbours: [`super::steps`] begins and continues an upload; `shared_store` has the trait of the store.
 
