@@ -30,6 +30,8 @@ pub(crate) struct ServedDatabase {
     model: Arc<Model>,
     /// True if the database has a log.
     has_log: bool,
+    /// True if replies wait whatever `appendfsync` says.
+    always_waits: bool,
     /// True if replies wait until they are durable.
     waits: AtomicBool,
     appendfsync: Mutex<Appendfsync>,
@@ -93,6 +95,8 @@ impl ClientState for ClientData {
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) appendfsync: Appendfsync,
+    /// True if replies wait until they are durable, whatever `appendfsync` says.
+    pub(crate) always_waits: bool,
     /// Password of clients; `None` lets every client in.
     pub(crate) password: Option<Password>,
     /// True if an error within `EXEC` rolls the whole transaction back.
@@ -105,16 +109,17 @@ impl ServedDatabase {
     /// # Errors
     /// The database has tables of these names with other types.
     pub(crate) fn open(db: Database, settings: Settings) -> ensile::Result<Self> {
-        let Settings { appendfsync, password, rolls_back } = settings;
+        let Settings { appendfsync, always_waits, password, rolls_back } = settings;
         let model = Arc::new(Model::open(&db)?);
-        let has_log = db.stats().log.is_some();
+        let has_log = db.has_log();
         let save_time = Arc::new(SaveTime::new());
         Ok(Self {
             sweeper: Sweeper::start(db.clone(), Arc::clone(&model), Arc::clone(&save_time))?,
             save_time,
             model,
             has_log,
-            waits: AtomicBool::new(has_log && appendfsync == Appendfsync::Always),
+            always_waits,
+            waits: AtomicBool::new(has_log && (always_waits || appendfsync == Appendfsync::Always)),
             appendfsync: Mutex::new(appendfsync),
             has_password: AtomicBool::new(password.is_some()),
             password: Mutex::new(password),
@@ -173,8 +178,9 @@ impl ServedDatabase {
     pub(crate) fn set_appendfsync(&self, appendfsync: Appendfsync) {
         let mut setting = self.appendfsync.lock();
         *setting = appendfsync;
+        let waits = self.has_log && (self.always_waits || appendfsync == Appendfsync::Always);
         // Relaxed: a setting. A reply under way goes out under the old or the new setting.
-        self.waits.store(self.has_log && appendfsync == Appendfsync::Always, Ordering::Relaxed);
+        self.waits.store(waits, Ordering::Relaxed);
     }
 
     /// True if clients need a password.

@@ -61,6 +61,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Makes every reply wait until the reply is durable, whatever `appendfsync` says. A database with a log that is
+    /// not process-safe needs `true`: the death of the process could lose results that were replied at once.
+    #[must_use]
+    pub fn always_durable(mut self, always: bool) -> Self {
+        self.settings.always_waits = always;
+        self
+    }
+
     /// Sets the password that clients give with `AUTH`; an empty password is none.
     #[must_use]
     pub fn password(mut self, password: &[u8]) -> Self {
@@ -106,7 +114,12 @@ impl Server {
     /// ```
     #[must_use]
     pub fn builder(db: Database) -> ServerBuilder {
-        let settings = Settings { appendfsync: Appendfsync::default(), password: None, rolls_back: false };
+        let settings = Settings {
+            appendfsync: Appendfsync::default(),
+            always_waits: false,
+            password: None,
+            rolls_back: false,
+        };
         ServerBuilder { db, settings }
     }
 
