@@ -1,11 +1,13 @@
-//! The `ensile` command: an operator's tool for the folders of databases and objects.
+//! The `ensile` command: a server for redis clients, and an operator's tool for the folders of databases and objects.
 //!
-//! Neighbours: `folder` and `objects` have the commands; the binaries `ensile-bench` and `ensile-papers` have the
-//! benchmarks.
+//! Neighbours: `serve`, `folder` and `objects` have the commands; the binaries `ensile-bench` and `ensile-papers` have
+//! the benchmarks.
 #![forbid(unsafe_code)]
 
 mod folder;
 mod objects;
+#[cfg(feature = "serve")]
+mod serve;
 
 use std::process::ExitCode;
 
@@ -20,6 +22,7 @@ struct Arguments {
 }
 
 const EXAMPLES: &str = "Examples:
+  ensile serve --data data --port 6379    serve a database to redis clients
   ensile verify data                      is every byte of this database whole?
   ensile inspect data                     which files, epochs and tables are in it?
   ensile inspect data --changes           what its log has changed, as lines of JSON
@@ -33,6 +36,10 @@ const EXAMPLES: &str = "Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Serve a database to redis clients. Every command, and MULTI with EXEC, is a serializable transaction on all
+    /// cores, durable before the reply. `redis-cli` and the client libraries of redis connect.
+    #[cfg(feature = "serve")]
+    Serve(serve::ServeCommand),
     /// Read every byte of a folder of a database, of objects or of an archive, without opening the folder, and report
     /// damage. Exit code 0: whole, or repaired; 1: damaged; 2: it cannot be told.
     Verify(folder::VerifyArguments),
@@ -73,6 +80,8 @@ enum Command {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
+        #[cfg(feature = "serve")]
+        Command::Serve(arguments) => serve::run(arguments),
         Command::Verify(arguments) if objects::are_in(&arguments.folder) => objects::verify(&arguments),
         Command::Verify(arguments) => folder::verify(&arguments),
         Command::Inspect(arguments) if !arguments.changes && objects::are_in(&arguments.folder) => {
@@ -101,6 +110,8 @@ mod tests {
         command.clone().debug_assert();
         let help = command.render_long_help().to_string();
         let names = [
+            #[cfg(feature = "serve")]
+            "serve",
             "verify",
             "inspect",
             "backup",
