@@ -45,8 +45,8 @@ pub(crate) struct ServeCommand {
 }
 
 const SOURCES: &str = "Each option is also a name of the configuration file (`port 6379`) and an environment variable \
-(ENSILE_PORT=6379). An option counts before a variable, and a variable before the file. Two sources of a password are no \
-option: `requirepass` in the file, and ENSILE_PASSWORD.
+(ENSILE_PORT=6379). An option counts before a variable, and a variable before the file. No option has the password itself: \
+give --requirepass-file, ENSILE_PASSWORD, or `requirepass` in the file.
 
 Exit codes: 0 after SHUTDOWN, SIGTERM or SIGINT, with everything durable; 1 if the folder is damaged; 2 if the server did \
 not start; 3 if the server ended early, or not everything could be made durable.";
@@ -110,6 +110,7 @@ fn serve(settings: &ServeSettings) -> Result<(), ServeFailure> {
         .appendfsync(settings.appendfsync)
         .always_durable(always_durable)
         .password(settings.password.as_ref().map_or(&[], |password| password.bytes()))
+        .keep_password(!settings.address.ip().is_loopback())
         .multi_rollback(settings.multi_rollback)
         .build()
         .map_err(ServeFailure::NotOpened)?;

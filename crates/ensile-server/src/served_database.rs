@@ -38,6 +38,8 @@ pub(crate) struct ServedDatabase {
     password: Mutex<Option<Password>>,
     /// True if clients need a password.
     has_password: AtomicBool,
+    /// True if clients must not remove the password.
+    keeps_password: bool,
     rolls_back: AtomicBool,
     /// Number of loops that have begun: each changes counts in a stripe of its own.
     stripes: AtomicU32,
@@ -99,6 +101,8 @@ pub(crate) struct Settings {
     pub(crate) always_waits: bool,
     /// Password of clients; `None` lets every client in.
     pub(crate) password: Option<Password>,
+    /// True if clients must not remove the password.
+    pub(crate) keeps_password: bool,
     /// True if an error within `EXEC` rolls the whole transaction back.
     pub(crate) rolls_back: bool,
 }
@@ -109,7 +113,7 @@ impl ServedDatabase {
     /// # Errors
     /// The database has tables of these names with other types.
     pub(crate) fn open(db: Database, settings: Settings) -> ensile::Result<Self> {
-        let Settings { appendfsync, always_waits, password, rolls_back } = settings;
+        let Settings { appendfsync, always_waits, password, keeps_password, rolls_back } = settings;
         let model = Arc::new(Model::open(&db)?);
         let has_log = db.has_log();
         let save_time = Arc::new(SaveTime::new());
@@ -122,6 +126,7 @@ impl ServedDatabase {
             waits: AtomicBool::new(has_log && (always_waits || appendfsync == Appendfsync::Always)),
             appendfsync: Mutex::new(appendfsync),
             has_password: AtomicBool::new(password.is_some()),
+            keeps_password,
             password: Mutex::new(password),
             rolls_back: AtomicBool::new(rolls_back),
             stripes: AtomicU32::new(0),
@@ -189,7 +194,13 @@ impl ServedDatabase {
         self.has_password.load(Ordering::Relaxed)
     }
 
+    /// True if clients must not remove the password.
+    pub(crate) fn keeps_password(&self) -> bool {
+        self.keeps_password
+    }
+
     pub(crate) fn set_password(&self, password: &[u8]) {
+        debug_assert!(!self.keeps_password || !password.is_empty(), "other machines reach the server");
         let mut setting = self.password.lock();
         *setting = Password::new(password);
         // Relaxed: see `has_password`.

@@ -76,6 +76,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Refuses the removal of the password by `CONFIG SET requirepass ""`: for a server that other machines reach.
+    #[must_use]
+    pub fn keep_password(mut self, keeps: bool) -> Self {
+        self.settings.keeps_password = keeps;
+        self
+    }
+
     /// Sets the effect of an error within `EXEC`: with `true` the whole transaction is rolled back, else the other
     /// commands keep their effect, as in redis.
     #[must_use]
@@ -118,6 +125,7 @@ impl Server {
             appendfsync: Appendfsync::default(),
             always_waits: false,
             password: None,
+            keeps_password: false,
             rolls_back: false,
         };
         ServerBuilder { db, settings }

@@ -1,7 +1,7 @@
 //! redis' own clients against `ensile serve`: redis-cli and redis-benchmark, as Debian's package redis-tools has them.
 //!
-//! They are not part of a plain `cargo test`, which must pass without them. `ci/redis-tools.sh` installs them and runs
-//! this; without them it fails.
+//! A plain `cargo test` must pass without the tools, and leaves these tests out. `ci/redis-tools.sh` installs the tools
+//! and runs the tests; without the tools the tests fail.
 //!
 //! Neighbours: `ensile-services` has the same for its hash table.
 

@@ -78,6 +78,20 @@ fn a_client_needs_the_password() {
 }
 
 #[test]
+fn the_password_of_a_server_for_other_machines_can_be_changed_and_not_removed() {
+    let folder = Folder::new("serve-open");
+    std::fs::write(folder.0.join("password"), "sesame").expect("a file");
+    let server = Server::start(&folder, "--bind 0.0.0.0 --requirepass-file password");
+    let mut client = connect(&server);
+    assert_eq!(call(&mut client, "AUTH default sesame"), "+OK");
+    client.request(&["CONFIG", "SET", "requirepass", ""]);
+    let text = client.receive(in_words).expect("a reply");
+    assert!(text.starts_with("!ERR") && text.contains("not removed"), "{text}");
+    assert_eq!(call(&mut client, "CONFIG SET requirepass other"), "+OK");
+    assert_eq!(call(&mut connect(&server), "AUTH other"), "+OK");
+}
+
+#[test]
 fn a_start_that_is_refused_makes_no_folder() {
     let folder = Folder::new("serve-refused");
     let write = |text: &str| std::fs::write(folder.0.join("ensile.conf"), text).expect("a file");
