@@ -2,7 +2,7 @@
 //!
 //! Neighbours: [`super::Arguments`]; the tests of `serve::settings` have the options of the server.
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 
 use super::Arguments;
 
@@ -50,7 +50,7 @@ fn every_command_of_readme_and_guide_is_understood() {
             .or_else(|| installed.strip_prefix('=')?.split_once(" ensile ").map(|(_, words)| words));
         let Some(words) = words else { continue };
         let arguments = std::iter::once("ensile").chain(words.split_whitespace());
-        if let Err(error) = Arguments::try_parse_from(arguments) {
+        if let Err(error) = Arguments::command().try_get_matches_from(arguments) {
             panic!("{line}: {error}");
         }
         understood += 1;

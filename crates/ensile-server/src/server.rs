@@ -153,3 +153,40 @@ impl Server {
         ensile_serving::threads::serve(Arc::new(self.served), config, ready)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ensile::{Builder, Database, Durability};
+    use ensile_serving::Service as _;
+    use ensile_sim::SimDisk;
+
+    use super::{Appendfsync, Server, ServerBuilder};
+
+    fn on_disk() -> Builder {
+        Database::builder("unused").disk(Arc::new(SimDisk::new()))
+    }
+
+    #[test]
+    fn replies_wait_if_a_log_and_the_settings_want_it() {
+        let process_safe = || on_disk().durability(Durability::Process);
+        let everysec = |server: ServerBuilder| server.appendfsync(Appendfsync::Everysec);
+        let always = |server: ServerBuilder| server.appendfsync(Appendfsync::Always);
+        type Choose = fn(ServerBuilder) -> ServerBuilder;
+        let cases: [(Builder, Choose, bool); 5] = [
+            (process_safe(), always, true),
+            (process_safe(), everysec, false),
+            (on_disk(), |server| server.appendfsync(Appendfsync::Everysec).always_durable(true), true),
+            (on_disk().without_log(), always, false),
+            (Database::builder_in_memory(), always, false),
+        ];
+        for (number, (builder, choose, waits)) in cases.into_iter().enumerate() {
+            let db = builder.open().expect("it opens");
+            let served = choose(Server::builder(db)).build().expect("new tables").served;
+            assert_eq!(served.waits_for_durability(), waits, "case {number}");
+            served.set_appendfsync(Appendfsync::No);
+            assert_eq!(served.waits_for_durability(), number == 2, "case {number}");
+        }
+    }
+}
