@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# redis-cli and redis-benchmark against the hash table of ensile-services. They come from Debian's package redis-tools, which
-# is installed if it is not there. About ten seconds, without the build.
+# redis-cli and redis-benchmark against `ensile serve` and the hash table of ensile-services. They come from Debian's
+# package redis-tools, which is installed if it is not there. About twenty seconds, without the build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,3 +16,4 @@ if ! command -v redis-cli >/dev/null || ! command -v redis-benchmark >/dev/null;
 fi
 # The whole workspace: what the tests before have built is built alike.
 cargo test --workspace --test redis_tools -- --ignored "$@"
+cargo test --workspace --test cli redis_tools -- --ignored "$@"

@@ -14,10 +14,10 @@ mod backup_facts;
 mod changes;
 mod copy_progress;
 mod details;
-mod figures;
+pub(crate) mod figures;
 mod json;
 pub(crate) mod lease;
-mod output;
+pub(crate) mod output;
 pub(crate) mod take_over;
 mod verdict;
 

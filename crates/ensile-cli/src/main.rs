@@ -1,11 +1,13 @@
-//! The `ensile` command: an operator's tool for the folders of databases and objects.
+//! The `ensile` command: a server for redis clients, and an operator's tool for the folders of databases and objects.
 //!
-//! Neighbours: `folder` and `objects` have the commands; the binaries `ensile-bench` and `ensile-papers` have the
-//! benchmarks.
+//! Neighbours: `serve`, `folder` and `objects` have the commands; the binaries `ensile-bench` and `ensile-papers` have
+//! the benchmarks.
 #![forbid(unsafe_code)]
 
 mod folder;
 mod objects;
+#[cfg(feature = "serve")]
+mod serve;
 
 use std::process::ExitCode;
 
@@ -16,10 +18,11 @@ use clap::{Parser, Subcommand};
 #[command(name = "ensile", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: ToolCommand,
 }
 
 const EXAMPLES: &str = "Examples:
+  ensile serve --data data --port 6379    serve a database to redis clients
   ensile verify data                      is every byte of this database whole?
   ensile inspect data                     which files, epochs and tables are in it?
   ensile inspect data --changes           what its log has changed, as lines of JSON
@@ -32,7 +35,11 @@ const EXAMPLES: &str = "Examples:
   ensile objects check data --program P   replay a folder of objects against a program of yours";
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum ToolCommand {
+    /// Serve a database to redis clients. Every command, and MULTI with EXEC, is a serializable transaction on all
+    /// cores, durable before the reply. `redis-cli` and the client libraries of redis connect.
+    #[cfg(feature = "serve")]
+    Serve(serve::ServeCommand),
     /// Read every byte of a folder of a database, of objects or of an archive, without opening the folder, and report
     /// damage. Exit code 0: whole, or repaired; 1: damaged; 2: it cannot be told.
     Verify(folder::VerifyArguments),
@@ -73,47 +80,24 @@ enum Command {
 
 fn main() -> ExitCode {
     let end = match Arguments::parse().command {
-        Command::Verify(arguments) if objects::are_in(&arguments.folder) => objects::verify(&arguments),
-        Command::Verify(arguments) => folder::verify(&arguments),
-        Command::Inspect(arguments) if !arguments.changes && objects::are_in(&arguments.folder) => {
+        #[cfg(feature = "serve")]
+        ToolCommand::Serve(arguments) => return serve::run(arguments),
+        ToolCommand::Verify(arguments) if objects::are_in(&arguments.folder) => objects::verify(&arguments),
+        ToolCommand::Verify(arguments) => folder::verify(&arguments),
+        ToolCommand::Inspect(arguments) if !arguments.changes && objects::are_in(&arguments.folder) => {
             objects::inspect(&arguments)
         }
-        Command::Inspect(arguments) => folder::inspect(&arguments),
-        Command::Backup(arguments) => folder::backup::backup(&arguments),
-        Command::Restore(arguments) => folder::backup::restore(&arguments),
-        Command::RestoreArchive(arguments) => folder::archive::restore(&arguments),
-        Command::TakeOver(arguments) => folder::take_over::run(&arguments),
-        Command::Adopt(arguments) => folder::adopt::adopt(&arguments),
-        Command::Lease(arguments) => folder::lease::run(&arguments),
-        Command::Objects(arguments) => objects::run(&arguments),
+        ToolCommand::Inspect(arguments) => folder::inspect(&arguments),
+        ToolCommand::Backup(arguments) => folder::backup::backup(&arguments),
+        ToolCommand::Restore(arguments) => folder::backup::restore(&arguments),
+        ToolCommand::RestoreArchive(arguments) => folder::archive::restore(&arguments),
+        ToolCommand::TakeOver(arguments) => folder::take_over::run(&arguments),
+        ToolCommand::Adopt(arguments) => folder::adopt::adopt(&arguments),
+        ToolCommand::Lease(arguments) => folder::lease::run(&arguments),
+        ToolCommand::Objects(arguments) => objects::run(&arguments),
     };
     end.unwrap_or_else(|code| code)
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::Arguments;
-
-    #[test]
-    fn the_command_line_is_sound_and_its_help_names_every_command() {
-        let mut command = Arguments::command();
-        command.clone().debug_assert();
-        let help = command.render_long_help().to_string();
-        let names = [
-            "verify",
-            "inspect",
-            "backup",
-            "restore",
-            "restore-archive",
-            "take-over",
-            "adopt",
-            "lease",
-            "objects",
-        ];
-        for name in names {
-            assert!(help.contains(name), "{name} in {help}");
-        }
-    }
-}
+mod tests;

@@ -30,12 +30,16 @@ pub(crate) struct ServedDatabase {
     model: Arc<Model>,
     /// True if the database has a log.
     has_log: bool,
+    /// True if replies wait whatever `appendfsync` says.
+    always_waits: bool,
     /// True if replies wait until they are durable.
     waits: AtomicBool,
     appendfsync: Mutex<Appendfsync>,
     password: Mutex<Option<Password>>,
     /// True if clients need a password.
     has_password: AtomicBool,
+    /// True if clients must not remove the password.
+    keeps_password: bool,
     rolls_back: AtomicBool,
     /// Number of loops that have begun: each changes counts in a stripe of its own.
     stripes: AtomicU32,
@@ -93,8 +97,12 @@ impl ClientState for ClientData {
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) appendfsync: Appendfsync,
+    /// True if replies wait until they are durable, whatever `appendfsync` says.
+    pub(crate) always_waits: bool,
     /// Password of clients; `None` lets every client in.
     pub(crate) password: Option<Password>,
+    /// True if clients must not remove the password.
+    pub(crate) keeps_password: bool,
     /// True if an error within `EXEC` rolls the whole transaction back.
     pub(crate) rolls_back: bool,
 }
@@ -105,18 +113,20 @@ impl ServedDatabase {
     /// # Errors
     /// The database has tables of these names with other types.
     pub(crate) fn open(db: Database, settings: Settings) -> ensile::Result<Self> {
-        let Settings { appendfsync, password, rolls_back } = settings;
+        let Settings { appendfsync, always_waits, password, keeps_password, rolls_back } = settings;
         let model = Arc::new(Model::open(&db)?);
-        let has_log = db.stats().log.is_some();
+        let has_log = db.has_log();
         let save_time = Arc::new(SaveTime::new());
         Ok(Self {
             sweeper: Sweeper::start(db.clone(), Arc::clone(&model), Arc::clone(&save_time))?,
             save_time,
             model,
             has_log,
-            waits: AtomicBool::new(has_log && appendfsync == Appendfsync::Always),
+            always_waits,
+            waits: AtomicBool::new(has_log && (always_waits || appendfsync == Appendfsync::Always)),
             appendfsync: Mutex::new(appendfsync),
             has_password: AtomicBool::new(password.is_some()),
+            keeps_password,
             password: Mutex::new(password),
             rolls_back: AtomicBool::new(rolls_back),
             stripes: AtomicU32::new(0),
@@ -173,8 +183,9 @@ impl ServedDatabase {
     pub(crate) fn set_appendfsync(&self, appendfsync: Appendfsync) {
         let mut setting = self.appendfsync.lock();
         *setting = appendfsync;
+        let waits = self.has_log && (self.always_waits || appendfsync == Appendfsync::Always);
         // Relaxed: a setting. A reply under way goes out under the old or the new setting.
-        self.waits.store(self.has_log && appendfsync == Appendfsync::Always, Ordering::Relaxed);
+        self.waits.store(waits, Ordering::Relaxed);
     }
 
     /// True if clients need a password.
@@ -183,7 +194,13 @@ impl ServedDatabase {
         self.has_password.load(Ordering::Relaxed)
     }
 
+    /// True if clients must not remove the password.
+    pub(crate) fn keeps_password(&self) -> bool {
+        self.keeps_password
+    }
+
     pub(crate) fn set_password(&self, password: &[u8]) {
+        debug_assert!(!self.keeps_password || !password.is_empty(), "other machines reach the server");
         let mut setting = self.password.lock();
         *setting = Password::new(password);
         // Relaxed: see `has_password`.

@@ -61,10 +61,25 @@ impl ServerBuilder {
         self
     }
 
+    /// Makes every reply wait until the reply is durable, whatever `appendfsync` says. A database with a log that is
+    /// not process-safe needs `true`: the death of the process could lose results that were replied at once.
+    #[must_use]
+    pub fn always_durable(mut self, always: bool) -> Self {
+        self.settings.always_waits = always;
+        self
+    }
+
     /// Sets the password that clients give with `AUTH`; an empty password is none.
     #[must_use]
     pub fn password(mut self, password: &[u8]) -> Self {
         self.settings.password = Password::new(password);
+        self
+    }
+
+    /// Refuses the removal of the password by `CONFIG SET requirepass ""`: for a server that other machines reach.
+    #[must_use]
+    pub fn keep_password(mut self, keeps: bool) -> Self {
+        self.settings.keeps_password = keeps;
         self
     }
 
@@ -106,7 +121,13 @@ impl Server {
     /// ```
     #[must_use]
     pub fn builder(db: Database) -> ServerBuilder {
-        let settings = Settings { appendfsync: Appendfsync::default(), password: None, rolls_back: false };
+        let settings = Settings {
+            appendfsync: Appendfsync::default(),
+            always_waits: false,
+            password: None,
+            keeps_password: false,
+            rolls_back: false,
+        };
         ServerBuilder { db, settings }
     }
 
@@ -130,5 +151,42 @@ impl Server {
         ready: impl FnOnce(ReadyServer<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         ensile_serving::threads::serve(Arc::new(self.served), config, ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ensile::{Builder, Database, Durability};
+    use ensile_serving::Service as _;
+    use ensile_sim::SimDisk;
+
+    use super::{Appendfsync, Server, ServerBuilder};
+
+    fn on_disk() -> Builder {
+        Database::builder("unused").disk(Arc::new(SimDisk::new()))
+    }
+
+    #[test]
+    fn replies_wait_if_a_log_and_the_settings_want_it() {
+        let process_safe = || on_disk().durability(Durability::Process);
+        let everysec = |server: ServerBuilder| server.appendfsync(Appendfsync::Everysec);
+        let always = |server: ServerBuilder| server.appendfsync(Appendfsync::Always);
+        type Choose = fn(ServerBuilder) -> ServerBuilder;
+        let cases: [(Builder, Choose, bool); 5] = [
+            (process_safe(), always, true),
+            (process_safe(), everysec, false),
+            (on_disk(), |server| server.appendfsync(Appendfsync::Everysec).always_durable(true), true),
+            (on_disk().without_log(), always, false),
+            (Database::builder_in_memory(), always, false),
+        ];
+        for (number, (builder, choose, waits)) in cases.into_iter().enumerate() {
+            let db = builder.open().expect("it opens");
+            let served = choose(Server::builder(db)).build().expect("new tables").served;
+            assert_eq!(served.waits_for_durability(), waits, "case {number}");
+            served.set_appendfsync(Appendfsync::No);
+            assert_eq!(served.waits_for_durability(), number == 2, "case {number}");
+        }
     }
 }

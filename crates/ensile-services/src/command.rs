@@ -7,7 +7,7 @@ mod checkpoints;
 
 use std::ffi::OsString;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,16 +15,13 @@ use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum, value_parser};
-use ensile_base::sync::SignalFlag;
 use ensile_durability::DurabilityError;
-use ensile_memory::heap::limit_kept_heap;
 use ensile_net::KEEPALIVE_SECONDS_MAX;
 use ensile_objects::{
     ApplicationLog, FolderCheck, ObjectDurability, ObjectsBuilder, ObjectsResult, SharedFolder,
     ShippingConfig, check_folders,
 };
-use signal_hook::consts::signal::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use ensile_serving::program::{IDLE_SECONDS_MAX, begin_program, duration_of, find_address};
 
 pub use checkpoints::CheckpointArguments;
 
@@ -97,18 +94,10 @@ const FULL_DISK_WAIT: Duration = Duration::from_millis(700);
 
 const _: () = assert!(FULL_DISK_WAIT.as_secs() == 0, "a client waits for less than a second");
 
-/// Address of a name or a number, with a port. Among several addresses the first IPv4 address is taken, or else the
-/// first.
+/// Address of a name or a number, with a port.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let found =
-        text.to_socket_addrs().map_err(|error| format!("{error}; give an address as 127.0.0.1:6379"))?;
-    let found: Vec<SocketAddr> = found.collect();
-    let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    chosen.copied().ok_or_else(|| "the name has no address".to_owned())
+    find_address(text).map_err(|why| format!("{why}; give an address as 127.0.0.1:6379"))
 }
-
-/// Longest idle time of a client: ten years.
-const SECONDS_MAX: u64 = 10 * 366 * 24 * 60 * 60;
 
 /// Options of a running service.
 #[derive(Clone, Debug, Args)]
@@ -138,7 +127,7 @@ pub struct ServeArguments {
     pub transport: SocketTransport,
     /// Disconnect a client after so many seconds without input, if no reply to the client is due; 0 is never
     #[arg(long, default_value_t = 0, value_name = "SECONDS",
-        value_parser = value_parser!(u64).range(..=SECONDS_MAX))]
+        value_parser = value_parser!(u64).range(..=IDLE_SECONDS_MAX))]
     pub timeout: u64,
     /// Probe a client after so many seconds of silence. A client that does not answer three probes within as long again
     /// is disconnected. 0: probe no client, and keep unplugged clients
@@ -283,25 +272,8 @@ pub fn check(arguments: ServiceCheckArguments) -> ExitCode {
     check_folders(arguments.folders.into_iter().map(OsString::from), |folder| arguments.service.check(folder))
 }
 
-/// Converts seconds to a duration; zero is `None`.
-fn seconds(seconds: u64) -> Option<Duration> {
-    (seconds > 0).then(|| Duration::from_secs(seconds))
-}
-
 fn into_io_result<S>(service: ObjectsResult<S>) -> io::Result<Arc<S>> {
     service.map(Arc::new).map_err(io::Error::other)
-}
-
-/// Flag that SIGINT and SIGTERM set. The first signal ends the server as a client's `SHUTDOWN` does, and makes
-/// everything durable; a second signal ends the process.
-fn end_at_signals() -> io::Result<&'static SignalFlag> {
-    let ended = Arc::new(SignalFlag::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        flag::register_conditional_shutdown(signal, 1, Arc::clone(&ended))?;
-        flag::register(signal, Arc::clone(&ended))?;
-    }
-    // Leaked: a signal may come at any time in the life of the process.
-    Ok(Box::leak(Box::new(ended)))
 }
 
 /// Opens the service's folder and serves until a client asks for the end, or SIGINT or SIGTERM comes. `ready` gets the
@@ -314,16 +286,15 @@ pub fn run(
     ready: impl FnOnce(ReadyServer<'_>) -> io::Result<()>,
     tell: fn(&str),
 ) -> io::Result<()> {
-    // With another C library the limits are that library's.
-    let _ = limit_kept_heap();
+    let ended = begin_program()?;
     let config = ServerConfig {
         address: arguments.listen,
         loops: arguments.loops,
         transport: arguments.transport.into(),
-        idle: seconds(arguments.timeout),
-        keepalive: seconds(arguments.tcp_keepalive),
+        idle: duration_of(arguments.timeout),
+        keepalive: duration_of(arguments.tcp_keepalive),
         client_memory: Some(arguments.client_memory).filter(|bytes| *bytes > 0),
-        ended: Some(end_at_signals()?),
+        ended: Some(ended),
         tell,
     };
     // Every check that refuses a start comes before the open, because the open may give the folder a name (I5).

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::{Args as _, Command, CommandFactory as _, FromArgMatches as _, Parser};
 use ensile_services::command::{self, ServeArguments, ServiceCheckArguments};
 use ensile_services::server::threads::ReadyServer;
+use ensile_serving::program::start_notices;
 
 /// Services that keep an application's own objects in memory, persistent, and speak RESP.
 #[derive(Debug, Parser)]
@@ -64,10 +65,8 @@ fn main() -> ExitCode {
         tell(&format_args!("{warning}"));
     }
     let ready = |server: ReadyServer<'_>| {
-        tell(&format_args!("sockets by {}", server.transport));
-        match server.client_memory {
-            Some(bytes) => tell(&format_args!("clients may have {bytes} bytes of memory together")),
-            None => tell(&format_args!("the memory of all clients together has no limit")),
+        for line in start_notices(server.transport, server.client_memory) {
+            tell(&format_args!("{line}"));
         }
         for what in [server.name_given, server.not_proven, server.unreachable].into_iter().flatten() {
             tell(&format_args!("{what}"));

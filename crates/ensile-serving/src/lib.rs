@@ -20,7 +20,8 @@
 //! the state that loops share; `client_state` has the state of a client; `limits` has the limits. `dispatch` takes
 //! requests, `queue` keeps the requests after `MULTI`, and `execution` calls commands. `common_commands` and
 //! `handshake` have the commands of every server; `info` writes the text of `INFO`; `log_notices` has the notices
-//! about the log. `deferred_replies` keeps the waiting replies, and [`threads`] starts loops.
+//! about the log. `deferred_replies` keeps the waiting replies, and [`threads`] starts loops. [`program`]
+//! has the parts that all programs with a server share.
 #![forbid(unsafe_code)]
 
 mod client_state;
@@ -34,6 +35,7 @@ mod handshake;
 mod info;
 mod limits;
 mod log_notices;
+pub mod program;
 mod queue;
 pub mod service;
 mod service_loop;

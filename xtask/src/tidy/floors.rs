@@ -43,6 +43,7 @@ const PLACES: &[(&str, Place)] = &[
     ("ensile", Place::Floor(4)),
     ("ensile-services", Place::Floor(4)),
     ("ensile-c", Place::Floor(4)),
+    ("ensile-server", Place::Floor(5)),
     ("ensile-cli", Place::Floor(6)),
     ("ensile-sim", Place::Sim),
     ("ensile-fuzz", Place::Fuzz),

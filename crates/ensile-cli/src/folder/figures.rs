@@ -10,7 +10,7 @@ use ensile::receipt::Epoch;
 pub(crate) const MEGABYTE: u64 = 1_000_000;
 
 /// Text of a number of bytes, in a unit that keeps the number short.
-pub(super) fn format_bytes(bytes: u64) -> String {
+pub(crate) fn format_bytes(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} B"),
         10_000..10_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
@@ -31,7 +31,7 @@ pub(super) fn format_epoch_list(epochs: &[Epoch]) -> String {
     epochs.iter().map(|epoch| epoch.number().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn percent(part: u64, whole: u64) -> u64 {
+pub(crate) fn percent(part: u64, whole: u64) -> u64 {
     part.saturating_mul(100).checked_div(whole).unwrap_or(0)
 }
 

@@ -19,9 +19,9 @@ pub(crate) type CommandEnd = Result<ExitCode, ExitCode>;
 /// Exit code if something is damaged.
 pub(crate) const DAMAGED: u8 = 1;
 /// Exit code if the command cannot decide on damage, or has done nothing.
-const FAILED: u8 = 2;
+pub(crate) const FAILED: u8 = 2;
 /// Exit code of a finished copy or take-over that lacks durable or returned results (N21, B4).
-pub(super) const LACKS_RESULTS: u8 = 3;
+pub(crate) const LACKS_RESULTS: u8 = 3;
 
 pub(crate) fn exit_code(found: &Examination) -> ExitCode {
     if found.is_whole() {
@@ -68,7 +68,7 @@ pub(crate) fn report_failure(folder: &Path, why: &str) -> ExitCode {
 }
 
 /// Prints the error. The exit code separates damage of the source from other reasons.
-pub(super) fn not_made(folder: &Path, error: &Error) -> ExitCode {
+pub(crate) fn not_made(folder: &Path, error: &Error) -> ExitCode {
     let code = report_failure(folder, &error.to_string());
     match error {
         Error::Storage(why) if matches!(why.cause(), DurabilityError::Damaged { .. }) => {

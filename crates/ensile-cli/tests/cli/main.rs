@@ -6,6 +6,14 @@
 mod archives;
 mod backups;
 mod commands;
+#[cfg(feature = "serve")]
+mod guide;
 #[path = "../outside/mod.rs"]
 mod outside;
+#[cfg(feature = "serve")]
+mod redis_tools;
+#[cfg(feature = "serve")]
+mod serve;
+#[cfg(feature = "serve")]
+mod server;
 mod two_tids;

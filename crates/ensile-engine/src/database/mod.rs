@@ -66,6 +66,13 @@ impl Database {
         self.shared().epochs.now()
     }
 
+    /// True if commits go to a log. False in memory, and in a database [without a log](crate::Builder::without_log).
+    #[must_use]
+    pub fn has_log(&self) -> bool {
+        let shared = self.shared();
+        shared.storage.log.is_some() && !shared.settings.is_without_log
+    }
+
     /// Report of the recovery at the open of this database; `None` in memory.
     #[must_use]
     pub fn recovery_report(&self) -> Option<&RecoveryReport> {

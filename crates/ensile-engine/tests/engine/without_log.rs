@@ -86,6 +86,15 @@ fn n18_a_receipt_waits_for_a_picture_and_says_which() -> Result<()> {
 }
 
 #[test]
+fn a_database_has_a_log_on_a_disk_alone_and_not_without_one() -> Result<()> {
+    let on_disk = || Database::builder("unused").disk(Arc::new(SimDisk::new()));
+    assert!(on_disk().open()?.has_log());
+    assert!(!on_disk().without_log().open()?.has_log());
+    assert!(!Database::in_memory()?.has_log());
+    Ok(())
+}
+
+#[test]
 fn a_future_waits_for_a_picture_and_hears_of_one_that_fails() {
     let disk = SimDisk::new();
     let driven = Driven::open(&disk);

@@ -117,8 +117,10 @@ pub(crate) fn config(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome 
     }
     if is_called(argument(1), "SET") && request.len() > 3 && request.len().is_multiple_of(2) {
         let server = call.server.service();
-        let settings: Result<Vec<Setting<'_>>, String> =
-            (2..request.len()).step_by(2).map(|at| Setting::new(argument(at), argument(at + 1))).collect();
+        let settings: Result<Vec<Setting<'_>>, String> = (2..request.len())
+            .step_by(2)
+            .map(|at| Setting::new(argument(at), argument(at + 1))?.check(server))
+            .collect();
         match settings {
             Ok(settings) => {
                 settings.into_iter().for_each(|setting| setting.apply(server));
@@ -177,6 +179,18 @@ impl<'r> Setting<'r> {
             "Unknown option or number of arguments for CONFIG SET - '{}': appendfsync, multi-rollback and requirepass can be set",
             shown()
         ))
+    }
+
+    /// Refuses a setting that this server does not allow.
+    fn check(self, server: &ServedDatabase) -> Result<Self, String> {
+        match self {
+            Self::Password(b"") if server.keeps_password() => Err(
+                "CONFIG SET failed (possibly related to argument 'requirepass') - other machines reach this server, so the \
+                 password can be changed and not removed"
+                    .to_owned(),
+            ),
+            setting => Ok(setting),
+        }
     }
 
     fn apply(self, server: &ServedDatabase) {

@@ -165,7 +165,7 @@ pub(crate) static COMMANDS: [Command; 69] = [
         Server(admin::begin_checkpoint),
         "Begins a checkpoint, which shortens the log",
     ),
-    server("CONFIG", -2, ADMIN, Server(admin::config), "Tells and sets parameters: GET, SET, RESETSTAT"),
+    server("CONFIG", -2, ADMIN, Server(admin::config), "Tells and sets parameters: GET, SET"),
     missing("BITCOUNT"),
     missing("SETBIT"),
     missing("GETBIT"),

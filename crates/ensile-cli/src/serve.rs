@@ -1,0 +1,128 @@
+//! `ensile serve`: a database in a folder, for redis clients.
+//!
+//! ```text
+//! configuration file < environment < options -> settings -> database -> server, until a signal or SHUTDOWN
+//! ```
+//! Invariants:
+//! - Every check that refuses a start comes before the open of the folder, so a refused start changes nothing there.
+//! - The server listens elsewhere than on loopback only with a password.
+//! - Standard output has one line, the address, once clients can connect. Everything else goes to standard error.
+//!
+//! Exit codes: 0 if everything that was replied is durable; 1 if the folder is damaged; 2 if the server did not start;
+//! 3 if the server ended early, or not everything could be made durable.
+//!
+//! Neighbours: `settings` has the settings and their sources; `database` opens the folder; `ensile-server` serves.
+
+mod config_file;
+mod database;
+mod settings;
+mod shown_load;
+mod values;
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use ensile::Error;
+use ensile_server::{ReadyServer, Server, ServerConfig, TransportChoice};
+use ensile_serving::program::{begin_program, start_notices};
+
+use database::{OpenedDatabase, open_database};
+use settings::{GivenSettings, ServeSettings};
+
+use crate::folder::output::{FAILED, LACKS_RESULTS, not_made};
+
+/// `ensile serve`.
+#[derive(Debug, Args)]
+#[command(after_help = SOURCES)]
+pub(crate) struct ServeCommand {
+    #[command(flatten)]
+    given: GivenSettings,
+    /// Configuration file, in the form of redis.conf: `port 6379`, `appendfsync always`, `requirepass "my secret"`
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+const SOURCES: &str = "Each option is also a name of the configuration file (`port 6379`) and an environment variable \
+(ENSILE_PORT=6379). An option counts before a variable, and a variable before the file. No option has the password itself: \
+give --requirepass-file, ENSILE_PASSWORD, or `requirepass` in the file.
+
+Exit codes: 0 after SHUTDOWN, SIGTERM or SIGINT, with everything durable; 1 if the folder is damaged; 2 if the server did \
+not start; 3 if the server ended early, or not everything could be made durable.";
+
+/// Reason why the server ended.
+enum ServeFailure {
+    /// Nothing was opened. The text has the remedy.
+    NotStarted(String),
+    /// The folder could not be opened.
+    NotOpened(Error),
+    /// The server had started.
+    Ended(io::Error),
+}
+
+/// Serves until the end, and prints the reason of a failure.
+pub(crate) fn run(arguments: ServeCommand) -> ExitCode {
+    let ServeCommand { given, config } = arguments;
+    let settings = match ServeSettings::collect(given, config) {
+        Ok(settings) => settings,
+        Err(why) => {
+            tell(&why);
+            return ExitCode::from(FAILED);
+        }
+    };
+    match serve(&settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(ServeFailure::NotStarted(why)) => {
+            tell(&why);
+            ExitCode::from(FAILED)
+        }
+        Err(ServeFailure::NotOpened(error)) => not_made(&settings.data, &error),
+        Err(ServeFailure::Ended(error)) => {
+            tell(&error.to_string());
+            ExitCode::from(LACKS_RESULTS)
+        }
+    }
+}
+
+/// Writes a line to standard error. Without a reader the server goes on.
+fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "ensile: {line}");
+}
+
+fn serve(settings: &ServeSettings) -> Result<(), ServeFailure> {
+    let not_started = |error: io::Error| ServeFailure::NotStarted(error.to_string());
+    let config = ServerConfig {
+        address: settings.address,
+        loops: settings.loops,
+        transport: TransportChoice::Auto,
+        idle: settings.idle,
+        keepalive: settings.keepalive,
+        client_memory: settings.client_memory,
+        ended: Some(begin_program().map_err(not_started)?),
+        tell,
+    };
+    config.check().map_err(not_started)?;
+    let OpenedDatabase { db, always_durable, notices } =
+        open_database(settings).map_err(ServeFailure::NotOpened)?;
+    notices.iter().for_each(|notice| tell(notice));
+    let server = Server::builder(db)
+        .appendfsync(settings.appendfsync)
+        .always_durable(always_durable)
+        .password(settings.password.as_ref().map_or(&[], |password| password.bytes()))
+        .keep_password(!settings.address.ip().is_loopback())
+        .multi_rollback(settings.multi_rollback)
+        .build()
+        .map_err(ServeFailure::NotOpened)?;
+    let mut is_ready = false;
+    let ready = |server: ReadyServer<'_>| {
+        start_notices(server.transport, server.client_memory).iter().for_each(|line| tell(line));
+        is_ready = true;
+        // Other programs wait for this line.
+        writeln!(io::stdout(), "{}", server.address)?;
+        io::stdout().flush()
+    };
+    server.serve(config, ready).map_err(|error| {
+        if is_ready { ServeFailure::Ended(error) } else { ServeFailure::NotStarted(error.to_string()) }
+    })
+}

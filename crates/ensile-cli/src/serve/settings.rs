@@ -1,0 +1,284 @@
+//! Settings of `ensile serve`, and their sources.
+//!
+//! Invariants:
+//! - A setting of the options counts before the environment, and the environment before the configuration file.
+//! - Every parameter of [`PARAMETERS`] has one name, which the option, the variable and the file share.
+//! - A start has a password, or an address on loopback.
+//!
+//! Neighbours: [`super::config_file`] has the file's lines; [`super::values`] reads values.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use ensile_server::Appendfsync;
+use ensile_serving::program::{duration_of, find_address};
+use ensile_serving::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS};
+
+use super::config_file::{ConfigLine, config_lines};
+use super::values::{self, PasswordSource, Secret};
+
+/// Redis' port.
+const PORT: u16 = 6379;
+/// Variable with the name of the configuration file.
+const CONFIG_VARIABLE: &str = "ENSILE_CONFIG";
+
+/// Settings of one source: the options, the environment, or the configuration file.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct GivenSettings {
+    /// Folder of the database; a missing folder is made [default: data]
+    #[arg(long, value_name = "DIR", value_parser = values::folder)]
+    data: Option<PathBuf>,
+    /// Port for clients; 0 is any free port [default: 6379]
+    #[arg(long, value_parser = values::port)]
+    port: Option<u16>,
+    /// Address for clients. An address that other machines reach needs a password [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS", value_parser = values::host)]
+    bind: Option<String>,
+    /// Threads that serve, with a loop each [default: one for each core]
+    #[arg(long, value_parser = values::loops)]
+    loops: Option<usize>,
+    /// File whose first line is the password of clients
+    #[arg(long = "requirepass-file", value_name = "FILE", value_parser = values::password_file)]
+    password: Option<PasswordSource>,
+    /// yes: log every change. no: log nothing; only checkpoints are durable, and the changes since the last checkpoint
+    /// are lost when the process is killed [default: yes]
+    #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
+    appendonly: Option<bool>,
+    /// When replies are sent. always: once the result is on disk. everysec, no: at once; the death of the process loses
+    /// nothing that was replied, a crash of the machine the last fraction of a second [default: always]
+    #[arg(long, value_name = "always|everysec|no", value_parser = values::appendfsync)]
+    appendfsync: Option<Appendfsync>,
+    /// Largest memory of all clients' requests and replies together, as 1gb; 0 is no limit. Above the limit the client
+    /// with the most memory is disconnected [default: 1gb]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory_bytes)]
+    maxmemory_clients: Option<usize>,
+    /// Disconnect a client after so many seconds without input; 0 is never [default: 0]
+    #[arg(long, value_name = "SECONDS", value_parser = values::idle_seconds)]
+    timeout: Option<u64>,
+    /// Probe a client after so many seconds of silence; 0 is never [default: 300]
+    #[arg(long, value_name = "SECONDS", value_parser = values::keepalive_seconds)]
+    tcp_keepalive: Option<u64>,
+    /// yes: an error within EXEC rolls the whole transaction back. no: the other commands keep their effect, as in
+    /// redis [default: no]
+    #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
+    multi_rollback: Option<bool>,
+}
+
+/// A setting by its name.
+struct Parameter {
+    name: &'static str,
+    /// Environment variable.
+    variable: &'static str,
+    set: fn(&mut GivenSettings, &str) -> Result<(), String>,
+}
+
+/// All settings that a file or the environment may have.
+const PARAMETERS: [Parameter; 13] = [
+    parameter("data", "ENSILE_DATA", |given, text| put(&mut given.data, values::folder(text))),
+    // Redis' name of the folder.
+    parameter("dir", "ENSILE_DIR", |given, text| put(&mut given.data, values::folder(text))),
+    parameter("port", "ENSILE_PORT", |given, text| put(&mut given.port, values::port(text))),
+    parameter("bind", "ENSILE_BIND", |given, text| put(&mut given.bind, values::host(text))),
+    parameter("loops", "ENSILE_LOOPS", |given, text| put(&mut given.loops, values::loops(text))),
+    parameter("requirepass", "ENSILE_PASSWORD", |given, text| {
+        put(&mut given.password, values::password(text))
+    }),
+    parameter("requirepass-file", "ENSILE_REQUIREPASS_FILE", |given, text| {
+        put(&mut given.password, values::password_file(text))
+    }),
+    parameter("appendonly", "ENSILE_APPENDONLY", |given, text| {
+        put(&mut given.appendonly, values::yes_or_no(text))
+    }),
+    parameter("appendfsync", "ENSILE_APPENDFSYNC", |given, text| {
+        put(&mut given.appendfsync, values::appendfsync(text))
+    }),
+    parameter("maxmemory-clients", "ENSILE_MAXMEMORY_CLIENTS", |given, text| {
+        put(&mut given.maxmemory_clients, values::memory_bytes(text))
+    }),
+    parameter("timeout", "ENSILE_TIMEOUT", |given, text| put(&mut given.timeout, values::idle_seconds(text))),
+    parameter("tcp-keepalive", "ENSILE_TCP_KEEPALIVE", |given, text| {
+        put(&mut given.tcp_keepalive, values::keepalive_seconds(text))
+    }),
+    parameter("multi-rollback", "ENSILE_MULTI_ROLLBACK", |given, text| {
+        put(&mut given.multi_rollback, values::yes_or_no(text))
+    }),
+];
+
+const fn parameter(
+    name: &'static str,
+    variable: &'static str,
+    set: fn(&mut GivenSettings, &str) -> Result<(), String>,
+) -> Parameter {
+    Parameter { name, variable, set }
+}
+
+fn put<T>(place: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
+    *place = Some(value?);
+    Ok(())
+}
+
+impl GivenSettings {
+    /// Settings of the environment. Variables of other names are not looked at.
+    ///
+    /// # Errors
+    /// A variable is empty, no text, or has an impossible value.
+    fn of_environment(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
+        let mut given = Self::default();
+        for Parameter { variable: name, set, .. } in &PARAMETERS {
+            let Some(text) = variable(name) else { continue };
+            let text = text.into_string().map_err(|_| format!("{name}: the value is no text in UTF-8"))?;
+            if text.is_empty() {
+                return Err(format!("{name} is empty: give a value, or unset the variable"));
+            }
+            set(&mut given, &text).map_err(|why| format!("{name}: {why}"))?;
+        }
+        Ok(given)
+    }
+
+    /// Settings of a configuration file with this text. Of two lines with the same name the later line counts.
+    ///
+    /// # Errors
+    /// A line has an unknown name or an impossible value. The text has the file, the line and the remedy.
+    fn of_file(file: &Path, text: &str) -> Result<Self, String> {
+        let at_line = |number: usize, why: &str| format!("{}:{number}: {why}", file.display());
+        let mut given = Self::default();
+        let lines = config_lines(text).map_err(|error| at_line(error.number, &error.reason))?;
+        for ConfigLine { number, name, values } in &lines {
+            let Some(parameter) = PARAMETERS.iter().find(|parameter| parameter.name == name) else {
+                let nearest = nearest_name(name);
+                return Err(at_line(
+                    *number,
+                    &format!("unknown name '{name}'; the nearest name is '{nearest}'"),
+                ));
+            };
+            let [value] = &values[..] else {
+                return Err(at_line(
+                    *number,
+                    &format!(
+                        "'{name}' takes one value: quote a value with spaces, and give a comment its own line"
+                    ),
+                ));
+            };
+            (parameter.set)(&mut given, value)
+                .map_err(|why| at_line(*number, &format!("'{name}': {why}")))?;
+        }
+        Ok(given)
+    }
+
+    /// These settings, completed by settings of a source that counts less.
+    fn or(self, other: Self) -> Self {
+        Self {
+            data: self.data.or(other.data),
+            port: self.port.or(other.port),
+            bind: self.bind.or(other.bind),
+            loops: self.loops.or(other.loops),
+            password: self.password.or(other.password),
+            appendonly: self.appendonly.or(other.appendonly),
+            appendfsync: self.appendfsync.or(other.appendfsync),
+            maxmemory_clients: self.maxmemory_clients.or(other.maxmemory_clients),
+            timeout: self.timeout.or(other.timeout),
+            tcp_keepalive: self.tcp_keepalive.or(other.tcp_keepalive),
+            multi_rollback: self.multi_rollback.or(other.multi_rollback),
+        }
+    }
+}
+
+/// The known name with the fewest changes to this name.
+fn nearest_name(name: &str) -> &'static str {
+    let names = PARAMETERS.iter().map(|parameter| parameter.name);
+    names.min_by_key(|known| edit_distance(name, known)).unwrap_or_default()
+}
+
+/// Number of characters to insert, remove or replace between two words.
+fn edit_distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    // Distances of the beginning of `from` to each beginning of `to`.
+    let mut distances: Vec<usize> = (0..=to.len()).collect();
+    for (at, character) in from.chars().enumerate() {
+        let mut diagonal = distances[0];
+        distances[0] = at + 1;
+        for (column, other) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(character != *other);
+            diagonal = distances[column + 1];
+            distances[column + 1] = replaced.min(diagonal + 1).min(distances[column] + 1);
+        }
+    }
+    distances[to.len()]
+}
+
+/// Settings of a start.
+#[derive(Debug)]
+pub(super) struct ServeSettings {
+    /// Folder of the database.
+    pub(super) data: PathBuf,
+    pub(super) address: SocketAddr,
+    pub(super) loops: usize,
+    /// Password of clients; `None` lets every client in.
+    pub(super) password: Option<Secret>,
+    /// True if the database has a log.
+    pub(super) appendonly: bool,
+    pub(super) appendfsync: Appendfsync,
+    /// Memory of all clients together in bytes; `None` is no limit.
+    pub(super) client_memory: Option<usize>,
+    /// Idle time after which a client is disconnected.
+    pub(super) idle: Option<Duration>,
+    /// Silence after which a client is probed.
+    pub(super) keepalive: Option<Duration>,
+    /// True if an error within `EXEC` rolls the transaction back.
+    pub(super) multi_rollback: bool,
+}
+
+impl ServeSettings {
+    /// Collects the settings of all sources: options, environment, and the configuration file of the option or of the
+    /// environment.
+    ///
+    /// # Errors
+    /// The reason in words, with the source and the remedy.
+    pub(super) fn collect(options: GivenSettings, config: Option<PathBuf>) -> Result<Self, String> {
+        let environment = GivenSettings::of_environment(|name| std::env::var_os(name))?;
+        let file = match config.or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from)) {
+            None => GivenSettings::default(),
+            Some(path) => {
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|error| format!("the configuration file {}: {error}", path.display()))?;
+                GivenSettings::of_file(&path, &text)?
+            }
+        };
+        Self::new(options.or(environment).or(file))
+    }
+
+    /// Completes settings by the defaults.
+    fn new(given: GivenSettings) -> Result<Self, String> {
+        let host = given.bind.as_deref().unwrap_or("127.0.0.1");
+        let address = find_address((host, given.port.unwrap_or(PORT)))
+            .map_err(|why| format!("bind {host}: {why}; give an address of this machine, as 127.0.0.1"))?;
+        let password = given.password.map_or(Ok(None), PasswordSource::read)?;
+        if password.is_none() && !address.ip().is_loopback() {
+            return Err(format!(
+                "other machines reach {address}, and no password is set: set one by --requirepass-file FILE, by \
+                 ENSILE_PASSWORD or by requirepass in the configuration file; or listen on this machine only, --bind \
+                 127.0.0.1"
+            ));
+        }
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            data: given.data.unwrap_or_else(|| "data".into()),
+            address,
+            loops: given.loops.unwrap_or_else(cores),
+            password,
+            appendonly: given.appendonly.unwrap_or(true),
+            appendfsync: given.appendfsync.unwrap_or_default(),
+            client_memory: Some(given.maxmemory_clients.unwrap_or(CLIENT_MEMORY_BYTES))
+                .filter(|bytes| *bytes > 0),
+            idle: duration_of(given.timeout.unwrap_or(0)),
+            keepalive: duration_of(given.tcp_keepalive.unwrap_or(KEEPALIVE_SECONDS)),
+            multi_rollback: given.multi_rollback.unwrap_or(false),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! Settings of `ensile serve`: the order of their sources, the names, and refused values.
+//!
+//! Neighbours: the tests of `config_file` have the lines; `tests/cli/serve` starts the server.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::{Args as _, Command, FromArgMatches as _};
+use ensile_server::Appendfsync;
+
+use super::{GivenSettings, PARAMETERS, ServeSettings, nearest_name};
+
+fn file(text: &str) -> Result<GivenSettings, String> {
+    GivenSettings::of_file(Path::new("ensile.conf"), text)
+}
+
+fn environment(variables: &[(&str, &str)]) -> Result<GivenSettings, String> {
+    GivenSettings::of_environment(|name| {
+        variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+    })
+}
+
+fn options(line: &str) -> GivenSettings {
+    let command = GivenSettings::augment_args(Command::new("serve"));
+    let matches = command.get_matches_from(std::iter::once("serve").chain(line.split_whitespace()));
+    GivenSettings::from_arg_matches(&matches).expect("options of this command")
+}
+
+#[test]
+fn without_sources_the_server_is_for_this_machine_and_durable() {
+    let settings = ServeSettings::new(GivenSettings::default()).expect("the defaults are possible");
+    assert_eq!(settings.address.to_string(), "127.0.0.1:6379");
+    assert_eq!(settings.data, Path::new("data"));
+    assert!(settings.appendonly && !settings.multi_rollback && settings.password.is_none());
+    assert_eq!(settings.appendfsync, Appendfsync::Always);
+    assert_eq!((settings.idle, settings.keepalive), (None, Some(Duration::from_secs(300))));
+    assert_eq!(settings.client_memory, Some(1 << 30));
+}
+
+#[test]
+fn an_option_counts_before_a_variable_and_a_variable_before_the_file() {
+    let file = file("port 1\ntimeout 1\nappendfsync no\ndir in-file\n").expect("known names");
+    let environment = environment(&[("ENSILE_PORT", "2"), ("ENSILE_TIMEOUT", "2")]).expect("known values");
+    let settings = ServeSettings::new(options("--port 3").or(environment).or(file)).expect("it is possible");
+    assert_eq!(settings.address.port(), 3);
+    assert_eq!(settings.idle, Some(Duration::from_secs(2)));
+    assert_eq!(settings.appendfsync, Appendfsync::No);
+    assert_eq!(settings.data, Path::new("in-file"));
+}
+
+#[test]
+fn every_option_is_a_name_of_the_file_and_a_variable() {
+    let command = GivenSettings::augment_args(Command::new("serve"));
+    let options: Vec<String> =
+        command.get_arguments().filter_map(|one| one.get_long().map(str::to_owned)).collect();
+    for option in &options {
+        let parameter = PARAMETERS.iter().find(|parameter| parameter.name == option).expect(option);
+        let variable = format!("ENSILE_{}", option.replace('-', "_").to_uppercase());
+        assert_eq!(parameter.variable, variable, "{option}");
+    }
+    let others = PARAMETERS.iter().filter(|parameter| !options.iter().any(|option| option == parameter.name));
+    assert_eq!(others.map(|parameter| parameter.name).collect::<Vec<_>>(), ["dir", "requirepass"]);
+}
+
+#[test]
+fn a_wrong_line_is_named_with_a_remedy() {
+    for (text, wanted) in [
+        (
+            "port 1\nappendfsink always\n",
+            "ensile.conf:2: unknown name 'appendfsink'; the nearest name is 'appendfsync'",
+        ),
+        ("port seven", "ensile.conf:1: 'port': give a port"),
+        ("\n\nport 1 # mine", "ensile.conf:3: 'port' takes one value"),
+        ("bind 127.0.0.1 ::1", "ensile.conf:1: 'bind' takes one value"),
+        ("requirepass \"open", "ensile.conf:1: a quotation has no end"),
+    ] {
+        let refused = file(text).expect_err(text);
+        assert!(refused.starts_with(wanted), "{refused}");
+    }
+    let secret = file("requirepass open sesame").expect_err("two values");
+    assert!(!secret.contains("sesame"), "{secret}");
+}
+
+#[test]
+fn an_empty_variable_is_refused() {
+    let refused = environment(&[("ENSILE_PASSWORD", "")]).expect_err("a password by accident");
+    assert!(refused.starts_with("ENSILE_PASSWORD is empty"), "{refused}");
+    let refused = environment(&[("ENSILE_LOOPS", "0")]).expect_err("no loop");
+    assert!(refused.starts_with("ENSILE_LOOPS: give a number from 1"), "{refused}");
+}
+
+#[test]
+fn an_address_for_other_machines_needs_a_password() {
+    let open = |text: &str| ServeSettings::new(file(text).expect("known names"));
+    let refused = open("bind 0.0.0.0").expect_err("everybody could connect");
+    assert!(refused.contains("0.0.0.0:6379") && refused.contains("--requirepass-file"), "{refused}");
+    assert!(open("bind *\nrequirepass \"\"").is_err(), "an empty password is none");
+    let settings = open("bind *\nrequirepass sesame").expect("a password");
+    assert!(!settings.address.ip().is_loopback());
+    assert!(open("bind ::1").is_ok_and(|settings| settings.address.to_string() == "[::1]:6379"));
+}
+
+#[test]
+fn the_nearest_name_has_the_fewest_changes() {
+    assert_eq!(nearest_name("prot"), "port");
+    assert_eq!(nearest_name("tcp-keep-alive"), "tcp-keepalive");
+    assert_eq!(nearest_name("requirepas"), "requirepass");
+}

@@ -1,0 +1,179 @@
+//! `ensile serve` from outside: start, kills, passwords, refused starts, the end by signals.
+//!
+//! Neighbours: `ensile-server` tests the commands; `guide` compares the table of commands in the guide.
+
+use ensile_services::client::{RespClient, in_words};
+
+use crate::outside::Folder;
+use crate::server::{Server, told};
+
+pub(crate) fn connect(server: &Server) -> RespClient {
+    RespClient::connect(server.address).expect("it listens")
+}
+
+/// The reply to the words of a line.
+pub(crate) fn call(client: &mut RespClient, line: &str) -> String {
+    client.request(&line.split_whitespace().collect::<Vec<_>>());
+    client.receive(in_words).expect("a reply")
+}
+
+/// Runs `ensile serve`, which does not start; its exit code and its text.
+fn refused(folder: &Folder, options: &str) -> (Option<i32>, String) {
+    let (output, stdout, stderr) = folder.run(env!("CARGO_BIN_EXE_ensile"), &format!("serve {options}"));
+    assert_eq!(stdout, "", "no address: {stderr}");
+    (output.status.code(), stderr)
+}
+
+#[test]
+fn a_killed_server_loses_nothing_that_was_replied() {
+    for appendfsync in ["always", "everysec", "no"] {
+        let folder = Folder::new(&format!("serve-killed-{appendfsync}"));
+        let options = format!("--appendfsync {appendfsync} --loops 2");
+        let server = Server::start(&folder, &options);
+        let mut client = connect(&server);
+        assert_eq!(call(&mut client, "SET a 1"), "+OK");
+        for number in 1..=100 {
+            assert_eq!(call(&mut client, "INCR counter"), format!(":{number}"));
+        }
+        server.kill();
+        let server = Server::start(&folder, &options);
+        let mut client = connect(&server);
+        assert_eq!(call(&mut client, "MGET a counter"), "[1 100]", "{appendfsync}");
+        assert!(told(&folder).contains("data is loaded: "), "{}", told(&folder));
+    }
+}
+
+#[test]
+fn a_folder_has_one_server() {
+    let folder = Folder::new("serve-second");
+    let server = Server::start(&folder, "");
+    let (code, text) = refused(&folder, "--data data --port 0");
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("in use by another process"), "{text}");
+    assert_eq!(call(&mut connect(&server), "PING"), "+PONG");
+}
+
+#[test]
+fn a_taken_port_is_refused_before_the_folder_is_made() {
+    let folder = Folder::new("serve-port");
+    let server = Server::start(&folder, "");
+    let (code, text) = refused(&folder, &format!("--data other --port {}", server.address.port()));
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("choose another address"), "{text}");
+    assert!(!folder.0.join("other").exists());
+}
+
+#[test]
+fn a_client_needs_the_password() {
+    let folder = Folder::new("serve-password");
+    std::fs::write(folder.0.join("password"), "open sesame\n").expect("a file");
+    let server = Server::start(&folder, "--requirepass-file password");
+    let mut client = connect(&server);
+    assert!(call(&mut client, "GET a").starts_with("!NOAUTH"));
+    assert!(call(&mut client, "AUTH sesame").starts_with("!WRONGPASS"));
+    assert!(call(&mut client, "GET a").starts_with("!NOAUTH"));
+    client.request(&["AUTH", "open sesame"]);
+    assert_eq!(client.receive(in_words).expect("a reply"), "+OK");
+    assert_eq!(call(&mut client, "GET a"), "-");
+}
+
+#[test]
+fn the_password_of_a_server_for_other_machines_can_be_changed_and_not_removed() {
+    let folder = Folder::new("serve-open");
+    std::fs::write(folder.0.join("password"), "sesame").expect("a file");
+    let server = Server::start(&folder, "--bind 0.0.0.0 --requirepass-file password");
+    let mut client = connect(&server);
+    assert_eq!(call(&mut client, "AUTH default sesame"), "+OK");
+    client.request(&["CONFIG", "SET", "requirepass", ""]);
+    let text = client.receive(in_words).expect("a reply");
+    assert!(text.starts_with("!ERR") && text.contains("not removed"), "{text}");
+    assert_eq!(call(&mut client, "CONFIG SET requirepass other"), "+OK");
+    assert_eq!(call(&mut connect(&server), "AUTH other"), "+OK");
+}
+
+#[test]
+fn a_start_that_is_refused_makes_no_folder() {
+    let folder = Folder::new("serve-refused");
+    let write = |text: &str| std::fs::write(folder.0.join("ensile.conf"), text).expect("a file");
+    write("port 0\nappendfsink always\n");
+    for (options, reason) in [
+        ("--bind 0.0.0.0 --port 0", "no password is set"),
+        (
+            "--config ensile.conf",
+            "ensile.conf:2: unknown name 'appendfsink'; the nearest name is 'appendfsync'",
+        ),
+        ("--config none.conf", "the configuration file none.conf"),
+        ("--requirepass-file none", "the password's file none"),
+        ("--appendonly true", "give yes or no"),
+    ] {
+        let (code, text) = refused(&folder, &format!("--data data {options}"));
+        assert_eq!(code, Some(2), "{options}: {text}");
+        assert!(text.contains(reason), "{options}: {text}");
+        assert!(!folder.0.join("data").exists(), "{options}");
+    }
+    std::fs::write(folder.0.join("empty"), "\n").expect("a file");
+    let (code, text) = refused(&folder, "--data data --requirepass-file empty");
+    assert!(code == Some(2) && text.contains("the first line is empty"), "{text}");
+}
+
+#[test]
+fn the_configuration_file_sets_what_no_option_sets() {
+    let folder = Folder::new("serve-config");
+    let text = "# settings\nport 1\nmulti-rollback yes\nappendfsync \"everysec\"\ntimeout 17\nmaxmemory-clients 1gb\n";
+    std::fs::write(folder.0.join("ensile.conf"), text).expect("a file");
+    let server = Server::start(&folder, "--config ensile.conf --timeout 23");
+    let mut client = connect(&server);
+    for (name, value) in [
+        ("multi-rollback", "yes"),
+        ("appendfsync", "everysec"),
+        ("timeout", "23"),
+        ("maxmemory-clients", "1073741824"),
+        ("appendonly", "yes"),
+    ] {
+        assert_eq!(call(&mut client, &format!("CONFIG GET {name}")), format!("[{name} {value}]"));
+    }
+}
+
+#[test]
+fn signals_end_the_server_with_everything_durable() {
+    let folder = Folder::new("serve-signals");
+    for (number, signal) in ["TERM", "INT"].into_iter().enumerate() {
+        let server = Server::start(&folder, "--appendfsync no");
+        assert_eq!(call(&mut connect(&server), "INCR starts"), format!(":{}", number + 1));
+        server.signal(signal);
+        assert_eq!(server.wait().code(), Some(0), "{}", told(&folder));
+        assert!(!told(&folder).contains("not proven"), "{}", told(&folder));
+    }
+    let server = Server::start(&folder, "");
+    let mut client = connect(&server);
+    assert_eq!(call(&mut client, "INCR starts"), ":3");
+    client.shut_down().expect("it ends");
+    assert_eq!(server.wait().code(), Some(0), "{}", told(&folder));
+}
+
+#[test]
+fn without_a_log_a_closed_server_keeps_its_rows() {
+    let folder = Folder::new("serve-no-log");
+    let server = Server::start(&folder, "--appendonly no");
+    assert!(told(&folder).contains("nothing is logged"), "{}", told(&folder));
+    let mut client = connect(&server);
+    assert_eq!(call(&mut client, "SET a 1"), "+OK");
+    assert_eq!(call(&mut client, "CONFIG GET appendonly"), "[appendonly no]");
+    client.shut_down().expect("it ends");
+    assert_eq!(server.wait().code(), Some(0), "{}", told(&folder));
+    let server = Server::start(&folder, "--appendonly no");
+    assert_eq!(call(&mut connect(&server), "GET a"), "1");
+}
+
+#[test]
+fn exec_rests_on_watched_keys() {
+    let folder = Folder::new("serve-watch");
+    let server = Server::start(&folder, "--loops 2");
+    let (mut one, mut other) = (connect(&server), connect(&server));
+    assert_eq!(call(&mut one, "WATCH a"), "+OK");
+    assert_eq!(call(&mut other, "SET a 2"), "+OK");
+    assert_eq!(call(&mut one, "MULTI"), "+OK");
+    assert_eq!(call(&mut one, "SET b 1"), "+QUEUED");
+    assert_eq!(call(&mut one, "EXEC"), "-");
+    assert_eq!(call(&mut other, "EXISTS b"), ":0");
+}
