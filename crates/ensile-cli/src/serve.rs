@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ensile::Error;
-use ensile_server::{ReadyServer, Server, ServerConfig, TransportChoice};
+use ensile_server::{ListeningServer, Server, ServerConfig, TransportChoice};
 use ensile_serving::program::{begin_program, start_notices};
 
 use database::{OpenedDatabase, open_database};
@@ -115,7 +115,7 @@ fn serve(settings: &ServeSettings) -> Result<(), ServeFailure> {
         .build()
         .map_err(ServeFailure::NotOpened)?;
     let mut is_ready = false;
-    let ready = |server: ReadyServer<'_>| {
+    let ready = |server: ListeningServer<'_>| {
         start_notices(server.transport, server.client_memory).iter().for_each(|line| tell(line));
         is_ready = true;
         // Other programs wait for this line.

@@ -15,7 +15,7 @@
 use ensile::{Error, Receipt, Transaction};
 use ensile_base::Epoch;
 use ensile_resp::{ReplyEncoder, Request};
-use ensile_serving::service::ANSWERED;
+use ensile_serving::ANSWERED;
 use ensile_serving::{Exec, NewReply, Outcome};
 
 use crate::commands::{Call, Command, CommandError, CommandFunction, CommandResult};

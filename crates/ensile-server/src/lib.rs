@@ -28,6 +28,6 @@ mod served_database;
 mod server;
 mod sweeper;
 
-pub use ensile_serving::threads::{ReadyServer, ServerConfig, TransportChoice};
+pub use ensile_serving::threads::{ListeningServer, ServerConfig, TransportChoice};
 pub use running::RunningServer;
 pub use server::{Appendfsync, Server, ServerBuilder};

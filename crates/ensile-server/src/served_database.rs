@@ -1,6 +1,6 @@
 //! The served database: tables, settings and figures that all loops share.
 //!
-//! Neighbours: `ensile-serving` calls it as a [`Service`]; `execution` carries requests out; [`crate::server`] makes it.
+//! Neighbours: `ensile-serving` calls it as a [`ServedProgram`]; `execution` carries requests out; [`crate::server`] makes it.
 
 use std::sync::Arc;
 
@@ -9,8 +9,10 @@ use ensile_base::Epoch;
 use ensile_base::clock::unix_millis;
 use ensile_base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use ensile_net::LoopWakeUp;
-use ensile_serving::service::{AheadKey, AuthRefusal, Call, ClientState, DurableEpoch, LogState};
-use ensile_serving::{Client, DurableEpochs, Exec, InfoText, NewReply, Outcome, ServerFigures, Service};
+use ensile_serving::{AheadKey, AuthRefusal, ClientState, DurableEpoch, LogState, ServiceCall};
+use ensile_serving::{
+    Client, DurableEpochs, Exec, InfoText, NewReply, Outcome, ServedProgram, ServerFigures,
+};
 
 use crate::access::Password;
 use crate::admin::SaveTime;
@@ -21,7 +23,7 @@ use crate::sweeper::Sweeper;
 use crate::{admin, execution};
 
 /// A request under way.
-pub(crate) type ServedCall<'c> = Call<'c, ServedDatabase>;
+pub(crate) type ServedCall<'c> = ServiceCall<'c, ServedDatabase>;
 
 /// A database behind redis' protocol.
 #[derive(Debug)]
@@ -216,7 +218,7 @@ impl ServedDatabase {
     }
 }
 
-impl Service for ServedDatabase {
+impl ServedProgram for ServedDatabase {
     const NAME: &'static str = "redis";
     const DATABASES: u32 = DATABASES;
     const IS_WITHOUT_USERS: bool = false;

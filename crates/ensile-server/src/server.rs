@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ensile::Database;
-use ensile_serving::threads::{ReadyServer, ServerConfig};
+use ensile_serving::threads::{ListeningServer, ServerConfig};
 
 use crate::access::Password;
 use crate::running::RunningServer;
@@ -148,7 +148,7 @@ impl Server {
     pub fn serve(
         self,
         config: ServerConfig,
-        ready: impl FnOnce(ReadyServer<'_>) -> io::Result<()>,
+        ready: impl FnOnce(ListeningServer<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         ensile_serving::threads::serve(Arc::new(self.served), config, ready)
     }
@@ -159,7 +159,7 @@ mod tests {
     use std::sync::Arc;
 
     use ensile::{Builder, Database, Durability};
-    use ensile_serving::Service as _;
+    use ensile_serving::ServedProgram as _;
     use ensile_sim::SimDisk;
 
     use super::{Appendfsync, Server, ServerBuilder};

@@ -18,17 +18,19 @@ use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_net::LoopWakeUp;
 use ensile_objects::{LogHealth, ObjectDurability, WaitingCallBack};
-use ensile_serving::service::{AheadKey, Call, CheckpointWait, DurableEpoch, LogState};
+use ensile_serving::{AheadKey, CheckpointWait, DurableEpoch, LogState};
 pub use ensile_serving::{CLIENT_MEMORY_BYTES, END_WAIT, KEEPALIVE_SECONDS, LIMITS};
-use ensile_serving::{DurableEpochs, InfoText, NewReply, Outcome, ServerFigures, TOGETHER};
+use ensile_serving::{
+    DurableEpochs, Exec, InfoText, NewReply, Outcome, ServerFigures, ServiceCall, TOGETHER,
+};
 
 use crate::service::{CommandRequest, Service, ServiceCommand, check_length};
 
 /// State shared by the loops of a service's server.
-pub type ServerState<S> = ensile_serving::ServerState<ObjectService<S>>;
+pub type ServerState<S> = ensile_serving::ServingState<ObjectService<S>>;
 
 /// One loop of a service's server.
-pub type ServiceLoop<T, S> = ensile_serving::ServiceLoop<T, ObjectService<S>>;
+pub type ServiceLoop<T, S> = ensile_serving::ServingLoop<T, ObjectService<S>>;
 
 /// A service, and the durability with which its objects were opened.
 pub struct ObjectService<S> {
@@ -53,7 +55,7 @@ pub fn server_state<S: Service>(
     ServerState::new(Arc::new(ObjectService { service, durability }), clock)
 }
 
-impl<S: Service> ensile_serving::Service for ObjectService<S> {
+impl<S: Service> ensile_serving::ServedProgram for ObjectService<S> {
     const NAME: &'static str = S::NAME;
     const DATABASES: u32 = 1;
     const IS_WITHOUT_USERS: bool = true;
@@ -70,7 +72,7 @@ impl<S: Service> ensile_serving::Service for ObjectService<S> {
     fn begin_loop(&self, _: &LoopWakeUp) {}
 
     #[inline]
-    fn prefetch(&self, (): &mut (), keys: &[AheadKey<'_>]) {
+    fn prefetch(&self, _: &mut (), keys: &[AheadKey<'_>]) {
         debug_assert!(keys.len() <= TOGETHER, "each request has a place for its key");
         let mut all = [[].as_slice(); TOGETHER];
         for (place, ahead) in all.iter_mut().zip(keys) {
@@ -82,7 +84,7 @@ impl<S: Service> ensile_serving::Service for ObjectService<S> {
     #[inline]
     fn call(
         &self,
-        call: Call<'_, Self>,
+        call: ServiceCall<'_, Self>,
         command: &'static ServiceCommand<S>,
         reply: &mut NewReply<'_>,
     ) -> Outcome {
@@ -99,6 +101,10 @@ impl<S: Service> ensile_serving::Service for ObjectService<S> {
                 Outcome::Reply(error.rests_on(&request.rests, || self.newest_epoch()))
             }
         }
+    }
+
+    fn exec(&self, mut exec: Exec<'_, Self>, reply: &mut NewReply<'_>) -> Outcome {
+        exec.call_each_alone(reply)
     }
 
     #[inline]

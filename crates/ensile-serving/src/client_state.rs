@@ -1,13 +1,24 @@
 //! State of a client beside its connection: version and name, the queue after `MULTI`, and the decoder of requests.
 //!
-//! Neighbours: [`crate::ServiceLoop`] has a session for each connection; commands look at the state and change it.
+//! Neighbours: [`crate::ServingLoop`] has a session for each connection; commands look at the state and change it.
 
 use ensile_base::Epoch;
 use ensile_resp::{RequestDecoder, RequestLimits, RespVersion};
 
 use crate::limits::{REQUEST_LIMITS, STRANGER_LIMITS};
 use crate::queue::CommandQueue;
-use crate::service::ClientState;
+
+/// State of a client that a service keeps.
+pub trait ClientState: Default {
+    /// Memory of the state in bytes, without the state's own size (W16).
+    fn memory_bytes(&self) -> usize;
+}
+
+impl ClientState for () {
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+}
 
 /// State of a client, beside the decoder of its requests.
 #[derive(Debug)]

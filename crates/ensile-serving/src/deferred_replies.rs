@@ -5,7 +5,7 @@
 //! - The replies of an epoch wait by one future. The future's waker ends the loop's wait.
 //! - W16: a reply of an ended connection is not kept, however long its epoch is not durable.
 //!
-//! Neighbours: [`crate::ServiceLoop`] parks and fills; [`DurableEpochs`] reports durability.
+//! Neighbours: [`crate::ServingLoop`] parks and fills; [`DurableEpochs`] reports durability.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use ensile_base::Epoch;
 use ensile_net::{ConnectionId, LoopWakeUp, NetLoop, ReplySlot, Transport};
 use ensile_resp::{ReplyEncoder, RespVersion};
 
-use crate::service::{DurableEpoch, DurableEpochs};
+use crate::durable_epochs::{DurableEpoch, DurableEpochs};
 
 /// Ends the loop's wait when an epoch becomes durable.
 struct LoopWaker(LoopWakeUp);

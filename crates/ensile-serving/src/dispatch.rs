@@ -10,19 +10,20 @@
 //! - Q2: the reply to `EXEC` rests on the largest epoch that the reply to a queued request rests on (R1).
 //! - Q3: the queue is bounded, and counts in the memory of all clients (W16).
 //!
-//! Neighbours: [`crate::ServiceLoop`] reads requests and sends replies; `queue` has the queued requests, `execution`
+//! Neighbours: [`crate::ServingLoop`] reads requests and sends replies; `queue` has the queued requests, `execution`
 //! calls the commands.
 
 use ensile_base::Epoch;
 use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits};
 
 use crate::client_state::Client;
-use crate::command::WhileQueueing;
-use crate::execution::{Ahead, KnownCommand, NewReply, TOGETHER, carry_out, catch_panic};
+use crate::command::{WhileQueueing, is_called};
+use crate::execution::{Ahead, KnownCommand, TOGETHER, carry_out, catch_panic};
 use crate::limits::{QUEUED_REPLY_BYTES, REPLY_BYTES};
+use crate::outcome::{ANSWERED, Outcome};
 use crate::queue::{CommandQueue, too_large};
-use crate::service::{ANSWERED, Call, Outcome, Service};
-use crate::state::ServerState;
+use crate::reply::NewReply;
+use crate::served_program::{Exec, ServedProgram, ServiceCall};
 
 /// Limits for queued requests: each was within the limits when the request came.
 const UNLIMITED: RequestLimits = RequestLimits {
@@ -36,12 +37,12 @@ const UNLIMITED: RequestLimits = RequestLimits {
 const STRANGERS: [&str; 4] = ["AUTH", "HELLO", "QUIT", "RESET"];
 
 /// Takes a request, and writes the reply.
-pub(crate) fn take<S: Service>(
-    call: Call<'_, S>,
+pub(crate) fn take<S: ServedProgram>(
+    call: ServiceCall<'_, S>,
     command: Option<&'static S::Command>,
     reply: &mut NewReply<'_>,
 ) -> Outcome {
-    let Call { client, request, server, .. } = &call;
+    let ServiceCall { client, request, server, .. } = &call;
     let is_stranger = !server.service.is_authorized(client);
     let resolved = reply.write(|reply| KnownCommand::<S>::resolve(command, *request, reply));
     let command = match resolved {
@@ -52,8 +53,9 @@ pub(crate) fn take<S: Service>(
         }
         Ok(command) => command,
         Err(outcome) => {
+            let is_known = |name: &[u8]| STRANGERS.iter().any(|command| is_called(name, command));
             // A stranger learns no names of commands.
-            if is_stranger && outcome == ANSWERED {
+            if is_stranger && outcome == ANSWERED && !request.get(0).is_some_and(is_known) {
                 reply.fail("NOAUTH", "Authentication required.");
             }
             refuse(call.client);
@@ -97,8 +99,8 @@ fn enqueue(queue: &mut CommandQueue, request: Request<'_>, reply: &mut ReplyEnco
 }
 
 /// Carries out the queued requests. A queue that is set aside stays the client's queue.
-fn exec<S: Service>(call: Call<'_, S>, reply: &mut NewReply<'_>) -> Outcome {
-    let Call { loop_state, client, server, .. } = call;
+fn exec<S: ServedProgram>(call: ServiceCall<'_, S>, reply: &mut NewReply<'_>) -> Outcome {
+    let ServiceCall { loop_state, client, server, .. } = call;
     let Some(queue) = client.queue.take() else {
         reply.write(|reply| reply.error("ERR", "EXEC without MULTI"));
         return ANSWERED;
@@ -117,23 +119,17 @@ fn exec<S: Service>(call: Call<'_, S>, reply: &mut NewReply<'_>) -> Outcome {
     outcome
 }
 
-/// The queued requests of a client at `EXEC`.
-#[derive(Debug)]
-pub struct Exec<'e, S: Service> {
-    /// State of the loop.
-    pub loop_state: &'e mut S::LoopState,
-    /// The client that has queued the requests.
-    pub client: &'e mut Client<S::ClientState>,
-    queue: &'e CommandQueue,
-    /// State that the server's loops share.
-    pub server: &'e ServerState<S>,
-}
-
-impl<S: Service> Exec<'_, S> {
+impl<S: ServedProgram> Exec<'_, S> {
     /// Number of queued requests.
     #[must_use]
     pub fn count(&self) -> usize {
         self.queue.count()
+    }
+
+    /// Carries out each request of the queue by itself, in order, and writes the array of their replies. A panic ends
+    /// its request only (O6).
+    pub fn call_each_alone(&mut self, reply: &mut NewReply<'_>) -> Outcome {
+        Outcome::Reply(self.call_each(reply, |_, call, command, reply| call_alone(call, command, reply)))
     }
 
     /// Carries out all requests of the queue, in order, and writes the array of their replies. `each` carries out a
@@ -144,7 +140,7 @@ impl<S: Service> Exec<'_, S> {
     pub fn call_each(
         &mut self,
         reply: &mut NewReply<'_>,
-        mut each: impl FnMut(&S, Call<'_, S>, &'static S::Command, &mut NewReply<'_>) -> Epoch,
+        mut each: impl FnMut(&S, ServiceCall<'_, S>, &'static S::Command, &mut NewReply<'_>) -> Epoch,
     ) -> Epoch {
         debug_assert!(reply.is_empty(), "Q1: the array of replies begins anew");
         reply.write(|reply| reply.array(self.queue.count()));
@@ -169,8 +165,9 @@ impl<S: Service> Exec<'_, S> {
                     behind + QUEUED_REPLY_BYTES <= REPLY_BYTES,
                     "W2: each request has room for its reply"
                 );
-                let mut reply = reply.behind(REPLY_BYTES.saturating_sub(behind));
-                let call = Call { loop_state: &mut **loop_state, client: &mut **client, request, server };
+                let mut reply = reply.reply_behind(REPLY_BYTES.saturating_sub(behind));
+                let call =
+                    ServiceCall { loop_state: &mut **loop_state, client: &mut **client, request, server };
                 epoch = epoch.max(call_queued(call, command, &mut reply, &mut each));
                 reply.limit_all();
             }
@@ -184,8 +181,8 @@ impl<S: Service> Exec<'_, S> {
 }
 
 /// Carries out a queued request by itself. A panic ends this request only (O6).
-pub(crate) fn call_alone<S: Service>(
-    call: Call<'_, S>,
+fn call_alone<S: ServedProgram>(
+    call: ServiceCall<'_, S>,
     command: &'static S::Command,
     reply: &mut NewReply<'_>,
 ) -> Epoch {
@@ -199,11 +196,11 @@ pub(crate) fn call_alone<S: Service>(
 }
 
 /// Carries out a queued request, and returns the epoch that its reply rests on.
-fn call_queued<S: Service>(
-    call: Call<'_, S>,
+fn call_queued<S: ServedProgram>(
+    call: ServiceCall<'_, S>,
     command: Option<&'static S::Command>,
     reply: &mut NewReply<'_>,
-    each: &mut impl FnMut(&S, Call<'_, S>, &'static S::Command, &mut NewReply<'_>) -> Epoch,
+    each: &mut impl FnMut(&S, ServiceCall<'_, S>, &'static S::Command, &mut NewReply<'_>) -> Epoch,
 ) -> Epoch {
     let known = reply.write(|reply| KnownCommand::<S>::resolve(command, call.request, reply));
     debug_assert!(known.is_ok(), "Q1: the command was known when the request was queued");

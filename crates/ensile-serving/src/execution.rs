@@ -5,30 +5,31 @@
 //! - W2: a reply has no more bytes than the caller permits; a longer reply becomes an error.
 //!
 //! Neighbours: [`crate::dispatch`] decides which requests are carried out; `common_commands` has the commands of every
-//! server, a [`Service`] has its own.
+//! server, a [`ServedProgram`] has its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ensile_base::panic_text;
 use ensile_base::sync::Ordering;
-use ensile_resp::{ReplyEncoder, Request, RespVersion};
+use ensile_resp::{ReplyEncoder, Request};
 
 use crate::command::CommandInfo;
 use crate::common_commands::{self, CommonCommand};
-use crate::limits::REPLY_BYTES;
-use crate::service::{ANSWERED, AheadKey, Call, Outcome, Service};
-use crate::state::ServerState;
+use crate::outcome::{ANSWERED, Outcome};
+use crate::reply::NewReply;
+use crate::served_program::{AheadKey, ServedProgram, ServiceCall};
+use crate::state::ServingState;
 
 /// Largest number of requests whose memory is requested at once. More requests do not shorten the wait for memory.
 pub const TOGETHER: usize = 16;
 
 /// Command of a request.
-pub(crate) enum KnownCommand<S: Service> {
+pub(crate) enum KnownCommand<S: ServedProgram> {
     Service(&'static S::Command),
     Common(&'static CommonCommand),
 }
 
-impl<S: Service> KnownCommand<S> {
+impl<S: ServedProgram> KnownCommand<S> {
     /// The command of a request, given the service's command of this name if there is one. `None` for an unknown
     /// command or a malformed request, with an error as the reply.
     ///
@@ -40,12 +41,18 @@ impl<S: Service> KnownCommand<S> {
         reply: &mut ReplyEncoder<'_>,
     ) -> Result<Self, Outcome> {
         match command {
-            Some(command) if command.as_ref().takes(request.len()) => Ok(Self::Service(command)),
+            Some(command) if command.as_ref().takes(request.len()) => {
+                if common_commands::check_subcommand(command.as_ref(), request, reply) {
+                    Ok(Self::Service(command))
+                } else {
+                    Err(ANSWERED)
+                }
+            }
             Some(command) => {
                 common_commands::wrong_number(command.as_ref().name, reply);
                 Err(ANSWERED)
             }
-            None => common_commands::find(request, reply).map(Self::Common),
+            None => common_commands::find::<S>(request, reply).map(Self::Common),
         }
     }
 
@@ -58,13 +65,13 @@ impl<S: Service> KnownCommand<S> {
 }
 
 /// The first keys of requests that come next, and the requests' commands.
-pub(crate) struct Ahead<'r, S: Service> {
+pub(crate) struct Ahead<'r, S: ServedProgram> {
     keys: [AheadKey<'r>; TOGETHER],
     count: usize,
     _service: std::marker::PhantomData<S>,
 }
 
-impl<'r, S: Service> Ahead<'r, S> {
+impl<'r, S: ServedProgram> Ahead<'r, S> {
     pub(crate) fn new() -> Self {
         Self { keys: [AheadKey::default(); TOGETHER], count: 0, _service: std::marker::PhantomData }
     }
@@ -93,109 +100,10 @@ impl<'r, S: Service> Ahead<'r, S> {
     }
 }
 
-/// A reply that is being written, after the bytes that are in the buffer.
-#[derive(Debug)]
-pub struct NewReply<'b> {
-    buffer: &'b mut Vec<u8>,
-    /// Length of the buffer before the reply, in bytes.
-    begin: usize,
-    /// Largest length of the reply in bytes. An error may be longer.
-    bytes_max: usize,
-    version: RespVersion,
-    /// True if a part did not fit: the written part is no reply.
-    is_beyond: bool,
-}
-
-impl<'b> NewReply<'b> {
-    /// Begins a reply of at most `bytes_max` bytes behind the bytes of the buffer.
-    #[inline]
-    pub fn new(buffer: &'b mut Vec<u8>, bytes_max: usize, version: RespVersion) -> Self {
-        let begin = buffer.len();
-        Self { buffer, begin, bytes_max, version, is_beyond: false }
-    }
-
-    /// Appends to the reply. Parts behind the limit are left out, and [`NewReply::limit`] replaces the reply.
-    #[inline]
-    pub fn write<R>(&mut self, write: impl FnOnce(&mut ReplyEncoder<'_>) -> R) -> R {
-        let bytes_max = self.bytes_max.saturating_sub(self.len());
-        let mut encoder = ReplyEncoder::new(self.buffer, self.version).at_most(bytes_max);
-        let written = write(&mut encoder);
-        self.is_beyond |= encoder.is_beyond();
-        written
-    }
-
-    /// Version of the protocol in which the reply is written.
-    #[must_use]
-    pub fn version(&self) -> RespVersion {
-        self.version
-    }
-
-    /// Length of the written part of the reply in bytes.
-    #[inline]
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.buffer.len() - self.begin
-    }
-
-    /// True if nothing is written.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The written part of the reply.
-    #[must_use]
-    pub fn written(&self) -> &[u8] {
-        &self.buffer[self.begin..]
-    }
-
-    /// Appends bytes of a reply that was written elsewhere in the same version of the protocol.
-    pub fn append(&mut self, written: &[u8]) {
-        self.buffer.extend_from_slice(written);
-    }
-
-    /// Takes the written part of the reply back.
-    pub fn clear(&mut self) {
-        self.buffer.truncate(self.begin);
-        self.is_beyond = false;
-    }
-
-    /// Replaces the written part of the reply by an error.
-    pub fn fail(&mut self, code: &str, text: &str) {
-        debug_assert!(self.begin <= self.buffer.len(), "W1: a command takes no earlier reply away");
-        self.clear();
-        ReplyEncoder::new(self.buffer, self.version).error(code, text);
-    }
-
-    /// Replaces a reply beyond its limit by an error. An error may be longer than the limit.
-    #[inline]
-    pub fn limit(&mut self) {
-        if self.is_beyond {
-            self.fail("ERR", &reply_too_long());
-        }
-    }
-
-    /// As [`NewReply::limit`], for errors too: other replies of the same array need their room.
-    pub(crate) fn limit_all(&mut self) {
-        self.is_beyond |= self.len() > self.bytes_max;
-        self.limit();
-    }
-
-    /// A reply behind the written part, of at most `bytes_max` bytes.
-    pub(crate) fn behind(&mut self, bytes_max: usize) -> NewReply<'_> {
-        NewReply::new(self.buffer, bytes_max, self.version)
-    }
-}
-
-/// Text of the error for a reply beyond [`REPLY_BYTES`].
-pub(crate) fn reply_too_long() -> String {
-    format!("the reply would be longer than {REPLY_BYTES} bytes: ask for less at once")
-}
-
 /// Carries a request out and writes the reply. The reply to a panicking request is an error: the service poisons its
 /// half-changed state (O6), and the server goes on.
-pub(crate) fn carry_out<S: Service>(
-    call: Call<'_, S>,
+pub(crate) fn carry_out<S: ServedProgram>(
+    call: ServiceCall<'_, S>,
     command: &KnownCommand<S>,
     reply: &mut NewReply<'_>,
 ) -> Outcome {
@@ -207,8 +115,8 @@ pub(crate) fn carry_out<S: Service>(
 }
 
 /// Runs `attempt`, which writes a reply. After a panic the reply is an error.
-pub(crate) fn catch_panic<S: Service>(
-    server: &ServerState<S>,
+pub(crate) fn catch_panic<S: ServedProgram>(
+    server: &ServingState<S>,
     reply: &mut NewReply<'_>,
     attempt: impl FnOnce(&mut NewReply<'_>) -> Outcome,
 ) -> Outcome {

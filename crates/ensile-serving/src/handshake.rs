@@ -5,20 +5,20 @@
 //!
 //! Neighbours: [`crate::common_commands`] calls; [`Client`] has the version and the name.
 
-use ensile_resp::{ReplyEncoder, Request, RespVersion};
+use ensile_resp::{ReplyEncoder, Request, RespVersion, integer};
 
 use crate::client_state::Client;
 use crate::command::is_called;
-use crate::common_commands::VERSION;
-use crate::service::{ANSWERED, Outcome, Service};
-use crate::state::ServerState;
+use crate::outcome::{ANSWERED, Outcome};
+use crate::served_program::ServedProgram;
+use crate::state::ServingState;
 
 /// Longest name of a client in bytes.
 const NAME_BYTES_MAX: usize = 1024;
 
 /// Sets version and name, checks a user, and replies the server's identity.
-pub(crate) fn hello<S: Service>(
-    server: &ServerState<S>,
+pub(crate) fn hello<S: ServedProgram>(
+    server: &ServingState<S>,
     client: &mut Client<S::ClientState>,
     request: Request<'_>,
     reply: &mut ReplyEncoder<'_>,
@@ -27,6 +27,10 @@ pub(crate) fn hello<S: Service>(
         None => client.version,
         Some(b"2") => RespVersion::Resp2,
         Some(b"3") => RespVersion::Resp3,
+        Some(word) if integer(word).is_none() => {
+            reply.error("ERR", "Protocol version is not an integer or out of range");
+            return ANSWERED;
+        }
         Some(_) => {
             reply.error("NOPROTO", "unsupported protocol version");
             return ANSWERED;
@@ -77,19 +81,21 @@ pub(crate) fn hello<S: Service>(
     ANSWERED
 }
 
-fn tell_identity<S: Service>(client: &Client<S::ClientState>, reply: &mut ReplyEncoder<'_>) {
+fn tell_identity<S: ServedProgram>(client: &Client<S::ClientState>, reply: &mut ReplyEncoder<'_>) {
     reply.map(7);
-    for (name, value) in
-        [("server", S::NAME), ("version", VERSION), ("mode", "standalone"), ("role", "master")]
-    {
+    let text = |name: &str, value: &str, reply: &mut ReplyEncoder<'_>| {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
-    }
+    };
+    text("server", S::NAME, reply);
+    text("version", S::VERSION, reply);
     let proto = if client.version == RespVersion::Resp3 { 3 } else { 2 };
     for (name, value) in [("proto", proto), ("id", id(client))] {
         reply.bulk(name.as_bytes());
         reply.integer(value);
     }
+    text("mode", "standalone", reply);
+    text("role", "master", reply);
     reply.bulk(b"modules");
     reply.array(0);
 }
@@ -105,8 +111,8 @@ pub(crate) fn refuse_users(reply: &mut ReplyEncoder<'_>) -> Outcome {
 }
 
 /// Checks a password, or a user and a password.
-pub(crate) fn auth<S: Service>(
-    server: &ServerState<S>,
+pub(crate) fn auth<S: ServedProgram>(
+    server: &ServingState<S>,
     client: &mut Client<S::ClientState>,
     request: Request<'_>,
     reply: &mut ReplyEncoder<'_>,
@@ -135,8 +141,8 @@ pub(crate) fn auth<S: Service>(
 ///
 /// # Errors
 /// The step after the written error.
-fn authenticate<S: Service>(
-    server: &ServerState<S>,
+fn authenticate<S: ServedProgram>(
+    server: &ServingState<S>,
     client: &mut Client<S::ClientState>,
     credentials: Credentials<'_>,
     reply: &mut ReplyEncoder<'_>,
@@ -157,13 +163,13 @@ struct Credentials<'r> {
 }
 
 /// Number of the database that a `SELECT` names, if the database exists.
-pub(crate) fn database_of<S: Service>(request: Request<'_>) -> Option<u32> {
-    let name = std::str::from_utf8(request.get(1)?).ok()?;
-    name.parse().ok().filter(|number| *number < S::DATABASES)
+pub(crate) fn database_of<S: ServedProgram>(request: Request<'_>) -> Option<u32> {
+    let number = integer(request.get(1)?)?;
+    u32::try_from(number).ok().filter(|number| *number < S::DATABASES)
 }
 
 /// Selects a database, and refuses databases that do not exist.
-pub(crate) fn select<S: Service>(
+pub(crate) fn select<S: ServedProgram>(
     client: &mut Client<S::ClientState>,
     request: Request<'_>,
     reply: &mut ReplyEncoder<'_>,
@@ -177,7 +183,15 @@ pub(crate) fn select<S: Service>(
         reply.error("ERR", "DB index is out of range: this server has database 0 alone");
         return Outcome::ReplyAndClose;
     }
-    reply.error("ERR", &format!("DB index is out of range: the last database is {}", S::DATABASES - 1));
+    // The texts are redis' own: clients look for them.
+    let text = match request.get(1).and_then(integer) {
+        None => "value is not an integer or out of range".to_owned(),
+        Some(number) if i32::try_from(number).is_err() => {
+            format!("value is out of range, value must between {} and {}", i32::MIN, i32::MAX)
+        }
+        Some(_) => format!("DB index is out of range: the last database is {}", S::DATABASES - 1),
+    };
+    reply.error("ERR", &text);
     ANSWERED
 }
 

@@ -3,9 +3,12 @@
 //! Figures are of the moment, and wait for nothing. A line with the reason for a failure is present only with the
 //! failure.
 //!
-//! Neighbours: [`crate::Service::info`] writes; `common_commands` replies the text.
+//! Neighbours: [`crate::ServedProgram::info`] writes; `common_commands` replies the text.
 
 use std::fmt::{Display, Write as _};
+
+/// Version of this crate.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Lines of `INFO`.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 //! bytes -> requests -> command -> service -> outcome  reply, waits until its epoch is durable if the service says so
 //!                                                      busy:  the request is set aside, and called again after a wake-up
 //! ```
-//! The served program is a [`Service`]: a table of commands, and a call for each request. The crate knows no database
+//! The served program is a [`ServedProgram`]: a table of commands, and a call for each request. The crate knows no database
 //! and no log. It learns through [`DurableEpochs`] which replies may go.
 //!
 //! Invariants:
@@ -16,7 +16,7 @@
 //! - A request that is set aside is called again before any later request of its connection.
 //!
 //! Neighbours: below, `ensile-net` has the loop of sockets, and `ensile-resp` has the codec. Above, `ensile-services`
-//! and `ensile-server` are served. [`service`] is the interface. `service_loop` has the loop of a server; `state` has
+//! and `ensile-server` are served. `served_program` is the interface. `serving_loop` has the loop of a server; `state` has
 //! the state that loops share; `client_state` has the state of a client; `limits` has the limits. `dispatch` takes
 //! requests, `queue` keeps the requests after `MULTI`, and `execution` calls commands. `common_commands` and
 //! `handshake` have the commands of every server; `info` writes the text of `INFO`; `log_notices` has the notices
@@ -24,30 +24,47 @@
 //! has the parts that all programs with a server share.
 #![forbid(unsafe_code)]
 
-mod client_state;
+// A module uses modules above it only.
 pub mod command;
-mod common_commands;
-mod deferred_replies;
-mod dispatch;
-mod execution;
+mod durable_epochs;
+mod figures;
 pub mod glob;
-mod handshake;
 mod info;
 mod limits;
-mod log_notices;
-pub mod program;
+mod outcome;
 mod queue;
-pub mod service;
-mod service_loop;
+mod reply;
+
+mod client_state;
+mod log_notices;
 mod state;
+
+mod served_program;
+
+mod handshake;
+
+mod common_commands;
+
+mod execution;
+
+mod dispatch;
+
+mod deferred_replies;
+
+mod serving_loop;
+
+pub mod program;
 pub mod threads;
 
-pub use client_state::Client;
+pub use client_state::{Client, ClientState};
 pub use deferred_replies::loop_waker;
-pub use dispatch::Exec;
-pub use execution::{NewReply, TOGETHER};
+pub use durable_epochs::{CheckpointWait, DurableEpoch, DurableEpochs, LogState};
+pub use execution::TOGETHER;
+pub use figures::ServerFigures;
 pub use info::InfoText;
 pub use limits::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS, LIMITS, QUEUED_REPLY_BYTES, REPLY_BYTES};
-pub use service::{DurableEpochs, Outcome, Service};
-pub use service_loop::{END_WAIT, ServiceLoop};
-pub use state::{ServerFigures, ServerState};
+pub use outcome::{ANSWERED, AuthRefusal, Outcome};
+pub use reply::NewReply;
+pub use served_program::{AheadKey, Exec, ServedProgram, ServiceCall};
+pub use serving_loop::{END_WAIT, ServingLoop};
+pub use state::ServingState;

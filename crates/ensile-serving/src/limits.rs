@@ -1,6 +1,6 @@
 //! Limits of a server's connections, requests and memory, and the texts of the requests' limits.
 //!
-//! Neighbours: [`crate::ServiceLoop`] reads requests within the limits; `threads` lowers the number of connections to
+//! Neighbours: [`crate::ServingLoop`] reads requests within the limits; `threads` lowers the number of connections to
 //! the descriptors of the process.
 
 use std::time::Duration;

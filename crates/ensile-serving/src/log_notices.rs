@@ -8,14 +8,14 @@
 //!   the same pause.
 //! - W15: A panic of the function that tells a notice ends here.
 //!
-//! Neighbours: [`crate::ServiceLoop`] looks once a second, and at once when a reply first cannot be made durable.
+//! Neighbours: [`crate::ServingLoop`] looks once a second, and at once when a reply first cannot be made durable.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ensile_base::sync::Mutex;
 
-use crate::service::{CheckpointWait, LogState};
+use crate::durable_epochs::{CheckpointWait, LogState};
 
 /// Shortest time between two notices, in nanoseconds. The notice of an ended log does not wait.
 const PAUSE_NANOS: u64 = 60_000_000_000;

@@ -1,47 +1,21 @@
 //! State shared by the loops of a server: the service, and figures of connections, requests and memory.
 //!
-//! Neighbours: [`crate::ServiceLoop`] updates the figures; a [`Service`] shows the figures in `INFO`; `log_notices` has
+//! Neighbours: [`crate::ServingLoop`] updates the figures; a program shows the figures in `INFO`; `log_notices` has
 //! the notices about the log.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_net::{ConnectionMemory, NetLimits};
 
+use crate::figures::ServerFigures;
 use crate::limits::{CLIENT_MEMORY_BYTES, LIMITS};
 use crate::log_notices::LogNotices;
-use crate::service::Service;
-
-/// Figures of a server: sums over its loops since the start, if nothing else is said.
-#[derive(Clone, Debug)]
-pub struct ServerFigures {
-    /// Descriptions of the transports of the loops' sockets.
-    pub transports: String,
-    /// Number of open connections now.
-    pub connections: u64,
-    /// Number of connections.
-    pub opened: u64,
-    /// Memory of all clients together now, in bytes (W16).
-    pub client_memory_bytes: usize,
-    /// Limit of this memory in bytes; `None` without a limit.
-    pub client_memory_bytes_max: Option<usize>,
-    /// Number of clients disconnected because the memory of all clients exceeded the limit.
-    pub evicted: u64,
-    /// Number of requests.
-    pub requests: u64,
-    /// Number of requests whose command panicked.
-    pub panicked: u64,
-    /// Number of requests that the service's log refused.
-    pub turned_away: u64,
-    /// Number of replies that no client had waited for.
-    pub unheard: u64,
-}
 
 /// State shared by the loops of a server.
-pub struct ServerState<S> {
+pub struct ServingState<S> {
     pub(crate) service: Arc<S>,
     pub(crate) clock: Clock,
     pub(crate) limits: Mutex<NetLimits>,
@@ -70,13 +44,13 @@ pub struct ServerState<S> {
     pub(crate) notices: LogNotices,
 }
 
-impl<S> std::fmt::Debug for ServerState<S> {
+impl<S> std::fmt::Debug for ServingState<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ServerState").field("stopped", &self.stopped).finish_non_exhaustive()
+        f.debug_struct("ServingState").field("stopped", &self.stopped).finish_non_exhaustive()
     }
 }
 
-impl<S: Service> ServerState<S> {
+impl<S> ServingState<S> {
     /// Creates the state of a server for a service.
     #[must_use]
     pub fn new(service: Arc<S>, clock: Clock) -> Self {
@@ -120,13 +94,6 @@ impl<S: Service> ServerState<S> {
         Some(self.memory.bytes_max()).filter(|bytes| *bytes < usize::MAX)
     }
 
-    /// Reports the state of the log, if the state is new.
-    pub(crate) fn look_at_log(&self) {
-        let epochs = self.service.durable_epochs();
-        self.notices.look(&epochs.log_state(), self.clock.nanos());
-        self.notices.look_at_call_back(epochs.checkpoint_wait());
-    }
-
     /// Reports clients that were disconnected for their memory, if there are new ones.
     pub(crate) fn look_at_evicted(&self) {
         // Relaxed: a figure for people.
@@ -162,23 +129,6 @@ impl<S: Service> ServerState<S> {
             turned_away: figure(&self.turned_away),
             unheard: figure(&self.unheard),
         }
-    }
-
-    /// Parameters in redis' words: the service's, and the server's. Times are in seconds, and zero is none; a memory of
-    /// zero bytes is no limit.
-    #[must_use]
-    pub fn parameters(&self) -> Vec<(&'static str, String)> {
-        let seconds = |time: Option<Duration>| time.map_or(0, |time| time.as_secs()).to_string();
-        let NetLimits { idle, keepalive, connections_max, .. } = *self.limits.lock();
-        let mut parameters = self.service.parameters();
-        parameters.extend([
-            ("databases", S::DATABASES.to_string()),
-            ("timeout", seconds(idle)),
-            ("tcp-keepalive", seconds(keepalive)),
-            ("maxclients", connections_max.to_string()),
-            ("maxmemory-clients", self.client_memory_max().unwrap_or(0).to_string()),
-        ]);
-        parameters
     }
 
     /// Notes the transport of a loop's sockets (W11).

@@ -6,7 +6,7 @@
 //! - A loop that ends for any reason, a panic as well, ends the server. The server returns the reason.
 //! - W11: the transport in use, and the reason, is reported before the address is.
 //!
-//! Neighbours: the commands `ensile-service` and `ensile serve`, and load generators, run servers; [`crate::ServiceLoop`] is a thread's work.
+//! Neighbours: the commands `ensile-service` and `ensile serve`, and load generators, run servers; [`crate::ServingLoop`] is a thread's work.
 
 mod heap_trimmer;
 
@@ -25,8 +25,8 @@ use ensile_net::{ListenAddress, LoopWakeUp, MachineTransport, NetLimits, check_f
 
 use heap_trimmer::HeapTrimmer;
 
-use crate::service::Service;
-use crate::{LIMITS, ServerState, ServiceLoop};
+use crate::served_program::ServedProgram;
+use crate::{LIMITS, ServingLoop, ServingState};
 
 /// Longest wait of a loop without traffic.
 const WAIT: Duration = Duration::from_secs(1);
@@ -100,7 +100,7 @@ fn limits(&ServerConfig { loops, idle, keepalive, .. }: &ServerConfig) -> NetLim
 
 /// A server that listens.
 #[derive(Clone, Copy, Debug)]
-pub struct ReadyServer<'s> {
+pub struct ListeningServer<'s> {
     /// Address of the listener.
     pub address: SocketAddr,
     /// Transport of the sockets; for a second choice also the reason.
@@ -128,7 +128,7 @@ impl std::fmt::Debug for ServerStop {
     }
 }
 
-type MachineLoop<S> = ServiceLoop<MachineTransport, S>;
+type MachineLoop<S> = ServingLoop<MachineTransport, S>;
 
 /// Address of a loop and its wake-up, sent once the loop listens.
 type Begun = io::Result<(SocketAddr, LoopWakeUp)>;
@@ -204,13 +204,13 @@ impl<F: Fn()> Drop for CallAtEnd<F> {
 /// # Errors
 /// The system's error for the address or for a wait; the panic of a loop, with its text; or not everything could be
 /// made durable.
-pub fn serve<S: Service>(
+pub fn serve<S: ServedProgram>(
     service: Arc<S>,
     config: ServerConfig,
-    ready: impl FnOnce(ReadyServer<'_>) -> io::Result<()>,
+    ready: impl FnOnce(ListeningServer<'_>) -> io::Result<()>,
 ) -> io::Result<()> {
     let teller = Teller::start(config.tell)?;
-    let state = ServerState::new(service, Clock::machine())
+    let state = ServingState::new(service, Clock::machine())
         .with_notice_handler(teller.tell())
         .with_client_memory(config.client_memory);
     let (state, wake_ups) = (Arc::new(state), Arc::new(Mutex::new(Vec::<LoopWakeUp>::new())));
@@ -251,7 +251,7 @@ pub fn serve<S: Service>(
         );
         let begun = begun.and_then(|()| {
             let transport = state.transports();
-            ready(ReadyServer {
+            ready(ListeningServer {
                 address,
                 transport: &transport,
                 client_memory: config.client_memory,
@@ -296,8 +296,8 @@ fn loop_panic_error(panic: Box<dyn Any + Send>) -> io::Result<()> {
 }
 
 /// Work of a thread: a loop, from its first step to its last.
-fn one_loop<S: Service>(
-    state: &Arc<ServerState<S>>,
+fn one_loop<S: ServedProgram>(
+    state: &Arc<ServingState<S>>,
     config: ServerConfig,
     limits: NetLimits,
     tell: &mpsc::Sender<Begun>,
@@ -305,7 +305,7 @@ fn one_loop<S: Service>(
     let begin = || {
         let transport = MachineTransport::new(config.transport)?;
         state.add_transport(transport.in_use());
-        let mut one: MachineLoop<S> = ServiceLoop::new(transport, Arc::clone(state), limits);
+        let mut one: MachineLoop<S> = ServingLoop::new(transport, Arc::clone(state), limits);
         let is_shared = config.loops > 1;
         let listen = if is_shared { ListenAddress::TcpShared } else { ListenAddress::Tcp };
         match one.listen(&listen(config.address))? {

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use ensile_serving::service::{ANSWERED, AuthRefusal};
+use ensile_serving::{ANSWERED, AuthRefusal};
 use ensile_serving::{NewReply, Outcome};
 
 use crate::served_database::ServedCall;

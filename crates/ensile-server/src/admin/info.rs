@@ -70,10 +70,7 @@ fn write_persistence(server: &ServedDatabase, stats: &Stats, text: &mut InfoText
     text.add("loading", 0);
     text.add("aof_enabled", u8::from(server.has_log()));
     let health = log_state(server.db());
-    text.add(
-        "aof_last_write_status",
-        if health == ensile_serving::service::LogState::Running { "ok" } else { "err" },
-    );
+    text.add("aof_last_write_status", if health == ensile_serving::LogState::Running { "ok" } else { "err" });
     text.add_some("log_bytes", stats.log.as_ref().map(|log| log.bytes));
     text.add_some("log_status", stats.log_health.as_ref().map(|health| health.name()));
     text.add_some("log_error", stats.log_health.as_ref().and_then(|health| health.reason()));

@@ -9,7 +9,7 @@ use ensile::Database;
 use ensile::stats::Health;
 use ensile_base::clock::unix_millis;
 use ensile_serving::command::is_called;
-use ensile_serving::service::{ANSWERED, LogState};
+use ensile_serving::{ANSWERED, LogState};
 use ensile_serving::{NewReply, Outcome, glob};
 
 pub(crate) use info::write_info;

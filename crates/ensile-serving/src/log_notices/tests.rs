@@ -8,7 +8,7 @@ use std::time::Duration;
 use ensile_base::sync::Mutex;
 
 use super::{LogNotices, PAUSE_NANOS};
-use crate::service::{CheckpointWait, LogState};
+use crate::durable_epochs::{CheckpointWait, LogState};
 
 #[test]
 fn w15_a_teller_that_panics_harms_nobody_and_is_told_the_next_thing() {

@@ -4,7 +4,7 @@
 //! Invariant: W17. Under a steady load the thread does nothing: a look at the heap of a large table takes milliseconds,
 //! in which loops may wait.
 //!
-//! Neighbours: loops report each fall from a peak ([`crate::ServerState`]); `ensile-memory` calls the
+//! Neighbours: loops report each fall from a peak ([`crate::ServingState`]); `ensile-memory` calls the
 //! allocator.
 
 use std::io;

@@ -3,8 +3,8 @@
 use ensile_disk::FolderId;
 
 use super::*;
-use crate::files::manifest::installed_checkpoint::FuzzyCheckpoint;
 use crate::files::manifest::generation::LogSpan;
+use crate::files::manifest::installed_checkpoint::FuzzyCheckpoint;
 use crate::near_duplicates;
 use crate::samples::{self, identity};
 

@@ -16,17 +16,19 @@ use std::time::Duration;
 
 use ensile_base::sync::Ordering;
 use ensile_net::{
-    CloseReason, ConnectionId, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop, Transport,
+    CloseReason, ConnectionId, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop, ReplyQueue, Transport,
 };
-use ensile_resp::{ProtocolError, ReplyDecoder, ReplyEncoder, ReplyLimits};
+use ensile_resp::{ProtocolError, ReplyDecoder, ReplyEncoder, ReplyLimits, Request};
 
-use crate::client_state::ClientSession;
+use crate::client_state::{Client, ClientSession};
 use crate::deferred_replies::{PARKED_BYTES, ParkedReplies};
 use crate::dispatch;
-use crate::execution::{Ahead, NewReply, TOGETHER};
+use crate::execution::{Ahead, TOGETHER};
 use crate::limits::{REPLY_BYTES, REQUEST_LIMITS, protocol_error_text};
-use crate::service::{ANSWERED, Call, Outcome, Service};
-use crate::state::ServerState;
+use crate::outcome::{ANSWERED, Outcome};
+use crate::reply::NewReply;
+use crate::served_program::{ServedProgram, ServiceCall};
+use crate::state::ServingState;
 
 /// Longest wait of an ending server for clients to take their replies.
 pub const END_WAIT: Duration = Duration::from_secs(10);
@@ -48,9 +50,9 @@ struct ServedGroup {
 }
 
 /// One loop of a server.
-pub struct ServiceLoop<T, S: Service> {
+pub struct ServingLoop<T, S: ServedProgram> {
     net: NetLoop<T>,
-    state: Arc<ServerState<S>>,
+    state: Arc<ServingState<S>>,
     loop_state: S::LoopState,
     sessions: HashMap<ConnectionId, ClientSession<S::ClientState>>,
     parked: ParkedReplies,
@@ -69,15 +71,15 @@ pub struct ServiceLoop<T, S: Service> {
     has_failed: bool,
 }
 
-impl<T, S: Service> std::fmt::Debug for ServiceLoop<T, S> {
+impl<T, S: ServedProgram> std::fmt::Debug for ServingLoop<T, S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ServiceLoop").field("sessions", &self.sessions.len()).finish_non_exhaustive()
+        f.debug_struct("ServingLoop").field("sessions", &self.sessions.len()).finish_non_exhaustive()
     }
 }
 
-impl<T: Transport, S: Service> ServiceLoop<T, S> {
+impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
     /// Creates a loop over this transport, without listeners, on the thread that steps the loop.
-    pub fn new(transport: T, state: Arc<ServerState<S>>, limits: NetLimits) -> Self {
+    pub fn new(transport: T, state: Arc<ServingState<S>>, limits: NetLimits) -> Self {
         let net = NetLoop::new(transport, state.clock.clone(), limits).with_memory(state.memory.clone());
         *state.limits.lock() = limits;
         let parked = ParkedReplies::new(&net.wake_up());
@@ -312,32 +314,19 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         }
         ahead.prefetch(service, &mut self.loop_state);
         let (mut taken, mut outcome) = (0, ANSWERED);
+        let mut serving = RequestServing {
+            server,
+            loop_state: &mut self.loop_state,
+            parked: &mut self.parked,
+            reply: &mut self.reply,
+        };
         for (request, command) in requests.iter().zip(commands) {
             if !replies.has_room() {
                 break;
             }
-            self.reply.clear();
-            let mut reply = NewReply::new(&mut self.reply, REPLY_BYTES, client.version);
-            let call = Call { loop_state: &mut self.loop_state, client, request, server };
-            outcome = dispatch::take(call, command, &mut reply);
-            let reply = &mut self.reply;
-            debug_assert_eq!(
-                reply_count(reply),
-                Some(usize::from(!matches!(outcome, Outcome::Stop | Outcome::Busy))),
-                "a request has one reply"
-            );
-            match outcome {
-                Outcome::Reply(epoch)
-                    if service.waits_for_durability()
-                        && !self.parked.knows(epoch, service.durable_epochs()) =>
-                {
-                    let slot = replies.reserve(reply.len() + PARKED_BYTES);
-                    self.parked.park(epoch, slot, reply);
-                    client.parked = epoch.max(client.parked);
-                }
-                Outcome::Reply(_) | Outcome::ReplyAndClose => replies.reply_written(reply),
-                Outcome::Stop => server.stop(),
-                Outcome::Busy => break,
+            outcome = serving.serve_request(client, replies, request, command);
+            if outcome == Outcome::Busy {
+                break;
             }
             taken += 1;
             // The later requests were decoded within the limits of another client.
@@ -406,6 +395,52 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         self.unreported += served;
         // Relaxed: a figure for people.
         self.state.requests.fetch_add(served, Ordering::Relaxed);
+    }
+}
+
+/// The parts of a loop that a request needs.
+struct RequestServing<'l, S: ServedProgram> {
+    server: &'l ServingState<S>,
+    loop_state: &'l mut S::LoopState,
+    parked: &'l mut ParkedReplies,
+    /// Reply that is being written.
+    reply: &'l mut Vec<u8>,
+}
+
+impl<S: ServedProgram> RequestServing<'_, S> {
+    /// Carries a request out, and sends or parks the reply.
+    #[inline]
+    fn serve_request(
+        &mut self,
+        client: &mut Client<S::ClientState>,
+        replies: &mut ReplyQueue,
+        request: Request<'_>,
+        command: Option<&'static S::Command>,
+    ) -> Outcome {
+        let Self { server, loop_state, parked, reply } = self;
+        let service = &*server.service;
+        reply.clear();
+        let mut new_reply = NewReply::new(reply, REPLY_BYTES, client.version);
+        let call = ServiceCall { loop_state: &mut **loop_state, client, request, server };
+        let outcome = dispatch::take(call, command, &mut new_reply);
+        debug_assert_eq!(
+            reply_count(reply),
+            Some(usize::from(!matches!(outcome, Outcome::Stop | Outcome::Busy))),
+            "a request has one reply"
+        );
+        match outcome {
+            Outcome::Reply(epoch)
+                if service.waits_for_durability() && !parked.knows(epoch, service.durable_epochs()) =>
+            {
+                let slot = replies.reserve(reply.len() + PARKED_BYTES);
+                parked.park(epoch, slot, reply);
+                client.parked = epoch.max(client.parked);
+            }
+            Outcome::Reply(_) | Outcome::ReplyAndClose => replies.reply_written(reply),
+            Outcome::Stop => server.stop(),
+            Outcome::Busy => {}
+        }
+        outcome
     }
 }
 

@@ -3,27 +3,29 @@
 //! Invariant: an [`Outcome`] names the epoch that its reply rests on (R1): the newest epoch of everything that the
 //! command looked at or changed. An error is a reply as well.
 //!
-//! Neighbours: `ensile-services` and `ensile-server` implement [`Service`]; [`crate::ServiceLoop`] serves.
+//! Neighbours: `ensile-services` and `ensile-server` implement [`ServedProgram`]; [`crate::ServingLoop`] serves.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
-use ensile_base::Epoch;
-use ensile_net::LoopWakeUp;
+use ensile_net::{LoopWakeUp, NetLimits};
 use ensile_resp::Request;
 
-use crate::client_state::Client;
+use crate::client_state::{Client, ClientState};
 use crate::command::CommandInfo;
-use crate::dispatch::{Exec, call_alone};
-use crate::execution::NewReply;
+use crate::durable_epochs::DurableEpochs;
+use crate::figures::ServerFigures;
 use crate::info::InfoText;
-use crate::state::{ServerFigures, ServerState};
+use crate::outcome::{AuthRefusal, Outcome};
+use crate::queue::CommandQueue;
+use crate::reply::NewReply;
+use crate::state::ServingState;
 
 /// A served program. The program is shared by all loops of its server.
-pub trait Service: Send + Sync + Sized + 'static {
+pub trait ServedProgram: Send + Sync + Sized + 'static {
     /// Name as clients see it.
     const NAME: &'static str;
+    /// Version as clients see it.
+    const VERSION: &'static str = crate::info::VERSION;
     /// Number of databases that `SELECT` accepts. A server with a single database ends the connection of a client that
     /// asks for another one.
     const DATABASES: u32;
@@ -59,16 +61,15 @@ pub trait Service: Send + Sync + Sized + 'static {
     /// same request is called again later.
     fn call(
         &self,
-        call: Call<'_, Self>,
+        call: ServiceCall<'_, Self>,
         command: &'static Self::Command,
         reply: &mut NewReply<'_>,
     ) -> Outcome;
 
-    /// Carries out the requests that `MULTI` has queued, and writes the array of their replies. By default each request
-    /// is carried out by itself.
-    fn exec(&self, mut exec: Exec<'_, Self>, reply: &mut NewReply<'_>) -> Outcome {
-        Outcome::Reply(exec.call_each(reply, |_, call, command, reply| call_alone(call, command, reply)))
-    }
+    /// Carries out the requests that `MULTI` has queued, and writes the array of their replies.
+    /// [`Exec::call_each_alone`] carries out each request by itself; [`Exec::call_each`] serves a program with
+    /// transactions.
+    fn exec(&self, exec: Exec<'_, Self>, reply: &mut NewReply<'_>) -> Outcome;
 
     /// Drops what a client's queue of `MULTI` rests on, such as watched keys: the queue ended without `EXEC`.
     fn discard(&self, client: &mut Client<Self::ClientState>) {
@@ -124,21 +125,35 @@ pub trait Service: Send + Sync + Sized + 'static {
     }
 }
 
-/// State of a client that a service keeps.
-pub trait ClientState: Default {
-    /// Memory of the state in bytes, without the state's own size (W16).
-    fn memory_bytes(&self) -> usize;
-}
+impl<S: ServedProgram> ServingState<S> {
+    /// Reports the state of the log, if the state is new.
+    pub(crate) fn look_at_log(&self) {
+        let epochs = self.service.durable_epochs();
+        self.notices.look(&epochs.log_state(), self.clock.nanos());
+        self.notices.look_at_call_back(epochs.checkpoint_wait());
+    }
 
-impl ClientState for () {
-    fn memory_bytes(&self) -> usize {
-        0
+    /// Parameters in redis' words: the service's, and the server's. Times are in seconds, and zero is none; a memory of
+    /// zero bytes is no limit.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<(&'static str, String)> {
+        let seconds = |time: Option<Duration>| time.map_or(0, |time| time.as_secs()).to_string();
+        let NetLimits { idle, keepalive, connections_max, .. } = *self.limits.lock();
+        let mut parameters = self.service.parameters();
+        parameters.extend([
+            ("databases", S::DATABASES.to_string()),
+            ("timeout", seconds(idle)),
+            ("tcp-keepalive", seconds(keepalive)),
+            ("maxclients", connections_max.to_string()),
+            ("maxmemory-clients", self.client_memory_max().unwrap_or(0).to_string()),
+        ]);
+        parameters
     }
 }
 
 /// A request under way, its client, and the loop that carries the request out.
 #[derive(Debug)]
-pub struct Call<'c, S: Service> {
+pub struct ServiceCall<'c, S: ServedProgram> {
     /// State of the loop.
     pub loop_state: &'c mut S::LoopState,
     /// The client that sent the request.
@@ -146,7 +161,19 @@ pub struct Call<'c, S: Service> {
     /// The request: the command's name and its arguments.
     pub request: Request<'c>,
     /// State that the server's loops share.
-    pub server: &'c ServerState<S>,
+    pub server: &'c ServingState<S>,
+}
+
+/// The queued requests of a client at `EXEC`.
+#[derive(Debug)]
+pub struct Exec<'e, S: ServedProgram> {
+    /// State of the loop.
+    pub loop_state: &'e mut S::LoopState,
+    /// The client that has queued the requests.
+    pub client: &'e mut Client<S::ClientState>,
+    pub(crate) queue: &'e CommandQueue,
+    /// State that the server's loops share.
+    pub server: &'e ServingState<S>,
 }
 
 /// A key of a request that comes next.
@@ -156,93 +183,4 @@ pub struct AheadKey<'k> {
     pub database: u32,
     /// The key.
     pub key: &'k [u8],
-}
-
-/// Outcome of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The reply goes out, in its turn, once this epoch is durable if replies wait.
-    Reply(Epoch),
-    /// The reply goes out, then the connection ends.
-    ReplyAndClose,
-    /// The server ends, without a reply.
-    Stop,
-    /// Nothing is done and nothing is replied: the request would have to wait. The loop sets the request aside, serves
-    /// other connections, and calls the request again after a wake-up.
-    Busy,
-}
-
-/// Outcome of a reply that rests on no epoch.
-pub const ANSWERED: Outcome = Outcome::Reply(Epoch::ZERO);
-
-/// Refusal of a user or a password.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AuthRefusal {
-    /// Code at the beginning of the error reply.
-    pub code: &'static str,
-    /// Text of the error reply.
-    pub text: &'static str,
-}
-
-/// Future of a durable epoch. The error is the text of the reply `NOTDURABLE`.
-pub type DurableEpoch = Pin<Box<dyn Future<Output = Result<(), String>>>>;
-
-/// "Durable up to an epoch": the promise that waiting replies rest on.
-pub trait DurableEpochs {
-    /// True if everything of this epoch and of earlier epochs is durable by now.
-    fn is_durable(&self, epoch: Epoch) -> bool;
-
-    /// Waits until this epoch is durable. The future's waker may be called on any thread.
-    fn durable(&self, epoch: Epoch) -> DurableEpoch;
-
-    /// An epoch that no change of the past is newer than.
-    fn newest_epoch(&self) -> Epoch;
-
-    /// State of the log.
-    fn log_state(&self) -> LogState;
-
-    /// A call-back of a checkpoint that waits at an object, if the service has such call-backs.
-    fn checkpoint_wait(&self) -> Option<CheckpointWait> {
-        None
-    }
-
-    /// Makes everything durable, and ends the service's use of its folder.
-    ///
-    /// # Errors
-    /// Text of the reason: not everything could be made durable.
-    fn close(&self) -> Result<(), String>;
-}
-
-/// State of a log, for notices.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogState {
-    /// The log takes entries, or the service has no log.
-    Running,
-    /// The disk is full, with the reason. The log goes on by itself once the disk has space.
-    Full(String),
-    /// Epochs cannot be reserved, with the reason. The log goes on by itself once epochs can be reserved.
-    EpochsEnded(String),
-    /// A write or a sync failed, or another machine has taken over, with the reason. The log takes nothing any more.
-    Poisoned(String),
-    /// A file or a folder is gone, with the reason. The log takes nothing any more.
-    Removed(String),
-    /// The log was closed, or this process is a fork.
-    Closed,
-}
-
-impl LogState {
-    /// True if the log never takes entries again.
-    #[must_use]
-    pub const fn has_ended(&self) -> bool {
-        matches!(self, Self::Poisoned(_) | Self::Removed(_) | Self::Closed)
-    }
-}
-
-/// A call-back of a checkpoint that makes no progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CheckpointWait {
-    /// Number of the object that the call-back waits at.
-    pub object: u64,
-    /// Time without progress.
-    pub waited: Duration,
 }
