@@ -394,6 +394,7 @@ impl Logger {
                 // share the disk.
                 log.loggers.iter().for_each(|logger| logger.give_up_next(log));
                 log.expire_waiters();
+                log.wake_for_space();
                 return LoggerStep::Held;
             }
             Submission::Failed(error) => {
@@ -415,6 +416,7 @@ impl Logger {
         self.note_next(&writer.segments, now, heavy);
         drop(writer);
         log.announce();
+        log.wake_for_space();
         match last {
             LastAction::Roll if !self.roll(log, now, heavy) => return LoggerStep::Stopped,
             LastAction::WakeLogger => self.wake(),
