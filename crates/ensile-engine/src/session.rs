@@ -147,15 +147,17 @@ pub(crate) fn take_unattached(shared: &SharedState) -> IdleSession {
     kept.flatten().unwrap_or_else(|| IdleSession::new(shared))
 }
 
-/// Ends a transaction's session, and keeps the session for the thread's next transaction.
+/// Ends a transaction's session, and keeps the session for the thread's next transaction. `unattached` is called for a
+/// session without a worker: its commit may wait for its next try.
 #[inline(always)]
-pub(crate) fn give_back(from: &mut Option<Session>) {
+pub(crate) fn give_back(from: &mut Option<Session>, unattached: impl FnOnce(&mut Session)) {
     let Some(session) = from else { return };
     session.kept.run_outside_call(
         #[inline(always)]
         |context| context.end(),
     );
     if session.worker.is_none() {
+        unattached(session);
         return from.take().into_iter().for_each(|session| keep(session.end()));
     }
     match LAST.try_with(|last| last.0.replace(from.take().map(Session::end))) {
@@ -276,6 +278,15 @@ fn with_last<R>(f: impl FnOnce(&mut IdleSession) -> R) -> Option<R> {
 pub(crate) fn with_worker<R>(shared: &SharedState, f: impl FnOnce(&mut Worker) -> R) -> R {
     let mut borrowed = BorrowedWorker { shared, worker: Some(take_worker(shared)) };
     f(worker_of(shared, &mut borrowed.worker))
+}
+
+/// Returns the worker of a session whose transaction stays open after a try of its commit (E4).
+pub(crate) fn return_worker(shared: &SharedState, worker: &mut Option<Box<Worker>>) {
+    debug_assert!(
+        worker.as_ref().is_none_or(|worker| worker.commit.slot().bound_epoch().is_none()),
+        "a worker between two commits is not bound (E2)"
+    );
+    drop(BorrowedWorker { shared, worker: worker.take() });
 }
 
 /// A borrowed worker, returned at any end of its use. A panic of application code, such as an index's key function,

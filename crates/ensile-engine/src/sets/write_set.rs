@@ -125,6 +125,16 @@ impl<'p> Write<'p> {
         record.resolve(pinned)
     }
 
+    /// Forgets the entry's record, and the word before the lock.
+    pub(super) fn forget_preparation(&mut self) {
+        debug_assert!(
+            self.placed.is_none() && self.replacement.is_none(),
+            "everything that was prepared is given back before"
+        );
+        debug_assert!(matches!(self.old_version, OldVersion::NoRoom), "room for a copy is given back before");
+        (self.record, self.before) = (None, Word::PLACEHOLDER);
+    }
+
     /// Length of the key in bytes.
     #[inline]
     pub(crate) fn key_bytes(&self) -> usize {
