@@ -352,6 +352,24 @@ impl Gate {
         assert!(is_idle && !self.has_turn(), "a turn is left at the end: {turns:?}");
     }
 
+    /// True if the turn of this number, which has begun, has ended.
+    pub(crate) fn is_turn_over(&self, number: u64) -> bool {
+        // Relaxed: this thread wrote the number, or the number is gone.
+        self.word.load(Ordering::Relaxed) >> TURN_SHIFT != number
+    }
+
+    /// Ends the turn of this number, unless its time was over before.
+    pub(crate) fn end_turn(&self, number: u64, clock: &Clock) {
+        if !self.process.is_this() {
+            return;
+        }
+        let mut turns = self.turns.lock();
+        if !self.is_turn_over(number) {
+            self.end(&mut turns, clock);
+        }
+        self.unlock_and_wake(turns);
+    }
+
     /// Ends the present turn, and wakes all waiting threads. The caller calls the released wakers of tasks.
     fn end(&self, turns: &mut TurnOrder, clock: &Clock) {
         let ended = turns.until_nanos.take();
@@ -431,21 +449,20 @@ pub(crate) struct ClosureTurn<'g> {
 impl ClosureTurn<'_> {
     /// True if another thread has ended the turn, because the turn's time was over.
     pub(crate) fn is_over(&self) -> bool {
-        // Relaxed: this thread wrote the number, or the number is gone.
-        self.gate.word.load(Ordering::Relaxed) >> TURN_SHIFT != self.number
+        self.gate.is_turn_over(self.number)
+    }
+
+    /// The number of the turn, which goes on without the guard until [`Gate::end_turn`].
+    pub(crate) fn into_number(self) -> u64 {
+        let number = self.number;
+        std::mem::forget(self);
+        number
     }
 }
 
 impl Drop for ClosureTurn<'_> {
     fn drop(&mut self) {
-        if !self.gate.process.is_this() {
-            return;
-        }
-        let mut turns = self.gate.turns.lock();
-        if !self.is_over() {
-            self.gate.end(&mut turns, self.clock);
-        }
-        self.gate.unlock_and_wake(turns);
+        self.gate.end_turn(self.number, self.clock);
     }
 }
 

@@ -12,7 +12,7 @@ use ensile_base::Epoch;
 use ensile_base::sync::thread_local;
 
 use crate::sets::context::{Context, KeptContext, RestingContext, SnapshotContext};
-use crate::shared_state::SharedState;
+use crate::shared_state::{CommitWaits, SharedState};
 use crate::worker::Worker;
 
 /// Largest number of idle sessions that a thread keeps beside its last session. A thread may have several open
@@ -33,6 +33,14 @@ pub(crate) struct IdleSession {
 }
 
 impl Session {
+    /// Ends the waits of a busy commit.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end_waits(&mut self, shared: &SharedState) {
+        debug_assert!(self.worker.is_none(), "a commit that waits has no worker");
+        self.kept.run_outside_call(|context| context.waits.end(shared));
+    }
+
     /// Ends the transaction's pin.
     #[inline(always)]
     fn end(self) -> IdleSession {
@@ -237,6 +245,27 @@ pub(crate) fn worker_of<'s>(shared: &SharedState, worker: &'s mut Option<Box<Wor
     }
     let Some(worker) = worker else { unreachable!("just put there") };
     worker
+}
+
+/// As [`worker_of`], for a commit that is no task's. A commit that was busy has no worker: it begins anew.
+#[inline(always)]
+pub(crate) fn worker_after_waits<'s>(
+    shared: &SharedState,
+    worker: &'s mut Option<Box<Worker>>,
+    waits: &mut CommitWaits,
+) -> &'s mut Worker {
+    if worker.is_none() {
+        *worker = Some(take_worker_after_waits(shared, waits));
+    }
+    let Some(worker) = worker else { unreachable!("just put there") };
+    worker
+}
+
+#[cold]
+#[inline(never)]
+fn take_worker_after_waits(shared: &SharedState, waits: &mut CommitWaits) -> Box<Worker> {
+    waits.end(shared);
+    take_worker(shared)
 }
 
 /// Takes the thread's worker from a session of the thread, or an idle worker of the database, or makes a new worker.

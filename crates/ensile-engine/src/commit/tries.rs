@@ -150,3 +150,40 @@ fn a_blind_write_commits_by_its_next_try_over_a_row_that_changed_in_between() ->
     assert_eq!(db.run(|tx| tx.get(&rows, &1))?, Some(vec![2]));
     Ok(())
 }
+
+/// The witness of the absence includes the placeholder of the first try, and the other commit changes no leaf.
+#[test]
+fn p2_an_absence_that_ends_between_two_tries_is_a_conflict() -> Result<()> {
+    for tries in 1..4 {
+        let (db, (_, waker)) = (Database::in_memory()?, Counts::new());
+        let rows = db.table::<u64, Vec<u8>>("rows")?;
+        let mut tx = db.begin();
+        assert_eq!(tx.get(&rows, &5)?, None);
+        tx.put(&rows, &5, &vec![2])?;
+        for _ in 0..tries {
+            busy_under_locks(&db, &mut tx, &waker)?;
+        }
+        db.run(|other| other.put(&rows, &5, &vec![3]))?;
+        assert!(matches!(tx.try_commit(&waker), Err(Error::Conflict)), "the key is not absent");
+        assert_eq!(db.run(|tx| tx.get(&rows, &5))?, Some(vec![3]));
+    }
+    Ok(())
+}
+
+#[test]
+fn p2_an_absence_that_lasts_until_the_next_try_is_no_conflict() -> Result<()> {
+    let (db, (_, waker)) = (Database::in_memory()?, Counts::new());
+    let rows = db.table::<u64, Vec<u8>>("rows")?;
+    let mut tx = db.begin();
+    assert_eq!(tx.get(&rows, &5)?, None);
+    tx.put(&rows, &5, &vec![2])?;
+    let mut later = None;
+    beside_a_turn(&db, || {
+        later = Some(tx.try_commit(&waker).map(drop));
+        Ok(())
+    })?;
+    assert!(matches!(later, Some(Err(Error::Busy))), "{later:?}");
+    tx.try_commit(&waker)?;
+    assert_eq!(db.run(|tx| tx.get(&rows, &5))?, Some(vec![2]));
+    Ok(())
+}

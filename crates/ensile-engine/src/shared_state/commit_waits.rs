@@ -20,16 +20,11 @@ pub(crate) struct CommitWaits {
 }
 
 impl CommitWaits {
-    /// Ends all registrations. In a forked child the registrations are forgotten (I4).
-    #[inline]
-    pub(crate) fn end(&mut self, shared: &SharedState) {
-        if self.passing.is_some() || self.space.is_some() {
-            self.withdraw(shared);
-        }
-    }
-
+    /// Ends all registrations. In a forked child the registrations are forgotten (I4). Out of line: the paths of
+    /// closures do not come here.
     #[cold]
-    fn withdraw(&mut self, shared: &SharedState) {
+    #[inline(never)]
+    pub(crate) fn end(&mut self, shared: &SharedState) {
         let Self { passing, space } = std::mem::take(self);
         if !shared.life.is_own_process() {
             return;

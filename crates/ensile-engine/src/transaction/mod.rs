@@ -293,11 +293,7 @@ impl<'db> Transaction<'db> {
         kept.enter(
             #[inline(always)]
             |pinned, Context { sets, waits, .. }| {
-                if worker.is_none() {
-                    // A commit that was busy has no worker, and begins anew.
-                    waits.end(shared);
-                }
-                let worker = session::worker_of(shared, worker);
+                let worker = session::worker_after_waits(shared, worker, waits);
                 debug_assert!(
                     worker.commit.slot().bound_epoch().is_none(),
                     "a session's worker commits nothing else (E2)"
@@ -385,7 +381,7 @@ impl Drop for Transaction<'_> {
         session::give_back(
             session,
             #[inline(always)]
-            |session| session.kept.run_outside_call(|context| context.waits.end(database)),
+            |session| session.end_waits(database),
         );
     }
 }

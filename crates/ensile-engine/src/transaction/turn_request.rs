@@ -11,7 +11,6 @@ use std::time::Duration;
 use ensile_base::limits::TURN_MILLIS_MAX;
 use ensile_base::sync::Arc;
 
-use crate::commit_gate::ClosureTurn;
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::shared_state::SharedState;
@@ -31,11 +30,17 @@ pub struct TurnRequest<'db> {
 /// A turn of the calling thread, in which no other thread's commit takes effect: see [`Database::request_turn`]. A drop
 /// ends the turn.
 #[must_use = "a drop ends the turn"]
-#[derive(Debug)]
-pub struct CommitTurn<'t> {
-    turn: ClosureTurn<'t>,
+pub struct CommitTurn<'db> {
+    database: DatabaseRef<'db>,
+    number: u64,
     /// Marker of a value that stays on its thread: the gate lets the thread's commits pass.
     _of_thread: PhantomData<*const ()>,
+}
+
+impl std::fmt::Debug for CommitTurn<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CommitTurn").field("number", &self.number).finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for TurnRequest<'_> {
@@ -79,7 +84,7 @@ impl Database {
         TurnRequest::new(DatabaseRef::Borrowed(self.shared()), longest, waker)
     }
 
-    /// As [`Database::request_turn`], and the request keeps the database open.
+    /// As [`Database::request_turn`], and the request and its turn keep the database open.
     pub fn request_turn_owned(&self, longest: Duration, waker: &Waker) -> TurnRequest<'static> {
         TurnRequest::new(DatabaseRef::Owned(Arc::clone(&self.open)), longest, waker)
     }
@@ -104,7 +109,7 @@ impl<'db> TurnRequest<'db> {
     /// # Errors
     /// [`Error::Closed`]. [`Error::Misuse`] if the turn of this request has begun before. [`Error::InCallBack`] in a
     /// call-back of objects.
-    pub fn try_begin(&mut self, waker: &Waker) -> Result<Option<CommitTurn<'_>>> {
+    pub fn try_begin(&mut self, waker: &Waker) -> Result<Option<CommitTurn<'db>>> {
         let Self { database, longest, number } = self;
         let shared: &SharedState = database;
         shared.life.check_open()?;
@@ -114,7 +119,7 @@ impl<'db> TurnRequest<'db> {
         Ok(turn.map(|turn| {
             debug_assert!(shared.life.gate.is_mine() || turn.is_over(), "the turn is this thread's (P1)");
             *number = None;
-            CommitTurn { turn, _of_thread: PhantomData }
+            CommitTurn { number: turn.into_number(), database: database.another(), _of_thread: PhantomData }
         }))
     }
 }
@@ -135,6 +140,12 @@ impl CommitTurn<'_> {
     /// True if the turn's time is over, and the database has ended the turn.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.turn.is_over()
+        self.database.life.gate.is_turn_over(self.number)
+    }
+}
+
+impl Drop for CommitTurn<'_> {
+    fn drop(&mut self) {
+        self.database.life.gate.end_turn(self.number, &self.database.clock);
     }
 }
