@@ -332,6 +332,9 @@ fn tasks_without_space(random: &mut Random) -> Plan {
         kinds: [1, 6, 0, 0, 0],
         tasks_percent: 80,
         log_buffer_bytes_max: Some(LOG_BUFFER_BYTES),
+        // A later return of space, or a crash, stands in for a lost wake-up.
+        workers: random.next_between(1, 2) as usize,
+        crash_percent: 20,
         ..full_buffers(random)
     }
 }
