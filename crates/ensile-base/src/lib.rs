@@ -17,6 +17,7 @@ pub mod random;
 pub mod sync;
 pub mod text;
 mod tid;
+pub mod wakers;
 
 pub use panics::panic_text;
 pub use tid::{Epoch, Tid};

@@ -17,5 +17,5 @@ mod worker_slot;
 
 pub(crate) use buffer::Buffer;
 pub(crate) use mapped_entries::{BLOCKS_AT, COUNT_AT, Counted, FRONT_BYTES, MappedEntries, MappedFiles};
-pub(crate) use queue::BufferQueue;
+pub(crate) use queue::{BufferQueue, FoundBuffer};
 pub(crate) use worker_slot::{SlotScan, WorkerSlot};

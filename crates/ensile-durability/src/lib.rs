@@ -78,7 +78,9 @@ pub use files::manifest::application::{ApplicationName, application_name};
 pub use files::manifest::shipping_target::RememberedStore;
 pub use files::manifest::types::{StatedType, StatedTypes};
 pub use files::picture::pending_removes::DisplacedBlock;
-pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
+pub use log::{
+    Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed, SpaceTask, SpaceWait,
+};
 pub use range::RangeStart;
 pub use recoverable::{Entry, EntryKind, LoadedPages, Recoverable, Refused};
 pub use recovery::archive;
@@ -87,7 +89,7 @@ pub use recovery::{
     AdoptOptions, Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery,
     RecoveryReport, RecoveryWatch, TornTail, adopt, adopt_with, recover,
 };
-pub use reentrancy::{HeldGuard, OutermostUserCode, UserCode, WaitPermit};
+pub use reentrancy::{CallBackOwner, HeldGuard, OutermostUserCode, UserCode, WaitPermit};
 #[cfg(feature = "simulation")]
 pub use shipping::HangingStore;
 #[cfg(feature = "object-store")]

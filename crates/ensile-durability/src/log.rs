@@ -43,7 +43,7 @@ pub(crate) mod start;
 mod loom_tests;
 
 pub use admission::Health;
-pub use appender::Appender;
+pub use appender::{Appender, SpaceTask, SpaceWait};
 pub use config::LogConfig;
 pub use durable_epoch::Durable;
 pub use logger::LoggerStep;

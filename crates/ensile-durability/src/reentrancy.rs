@@ -7,8 +7,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::task::Waker;
 
 use ensile_base::sync::{Mutex, MutexGuard, OnceLock, thread_local};
+
+use ensile_base::wakers::call_waker;
 
 use crate::error::DurabilityError;
 
@@ -87,6 +90,31 @@ impl Drop for CallBackScope {
             debug_assert_eq!(of.len(), outer + 1, "call-backs within a call-back end before it does (O8)");
             of.truncate(outer);
         });
+    }
+}
+
+/// Source of call-backs beside the logs, such as the commit gate of a database, identified by its address.
+#[derive(Clone, Copy, Debug)]
+pub struct CallBackOwner(LogAddress);
+
+impl CallBackOwner {
+    /// The source that stands at this address during its calls of wakers.
+    #[must_use]
+    pub fn at_address<T>(source: &T) -> Self {
+        Self(LogAddress(std::ptr::from_ref(source).addr()))
+    }
+
+    /// Calls a waker of this source. A panic of the waker ends here. The caller holds no lock.
+    pub fn call(self, waker: Waker) {
+        let in_waker = CallBackScope::begin(CallBack::Waker, self.0);
+        debug_assert!(self.is_in_waker() || !in_waker.is_kept(), "O8: a close in it sees that");
+        call_waker(waker);
+    }
+
+    /// True if this thread runs in a waker called by this source.
+    #[must_use]
+    pub fn is_in_waker(self) -> bool {
+        is_in(CallBack::Waker, self.0)
     }
 }
 

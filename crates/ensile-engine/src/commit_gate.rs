@@ -9,19 +9,29 @@
 //! ```
 //! A commit that is turned away twice takes a turn: the commit's locks took longer than the pause between two turns.
 //!
+//! Tasks of event loops wait here without a thread, each with a waker: commits that made way (`try_make_way`), and
+//! requests of turns (`turn_requests`).
+//!
 //! Invariants:
 //! - P1: Turns come one at a time, in the order of the requests. A turn ends with its guard, or when its time is over:
 //!   a waiting thread ends an overdue turn.
 //! - No thread waits here with a lock, a binding or log space. A commit that made way is done, or has waited
 //!   [`PASSING_NANOS_MAX`], before the next turn begins.
+//! - P2: A task registers its waker under the lock under which it finds that it must wait. The wakers of commits are
+//!   called at the end of the turn, the waker of a request once its turn may begin, all wakers at the close.
+//! - Wakers are cloned, called and dropped without the lock, because wakers run foreign code. A panic of a waker ends
+//!   at its call.
 //! - A turn belongs to its thread: transactions that a closure begins inside pass. Two threads that wait for each
 //!   other's turns, at the gates of two databases, go on once the first of the turns is overdue.
 //! - I4: In a forked child no function of this module takes a lock.
 //!
-//! Neighbours: `commit` checks, `garbage` cleans up only without a turn, `transaction::retry_loop` asks for turns. The
-//! heartbeat (`open::threads`) ends overdue turns, and a close shuts the gate.
+//! Neighbours: `commit` checks, `garbage` cleans up only without a turn, `transaction::retry_loop` and
+//! `transaction::turn_request` ask for turns. The heartbeat (`open::threads`) ends overdue turns, and a close shuts the
+//! gate.
 
-use std::collections::VecDeque;
+mod turn_requests;
+
+use std::task::Waker;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -29,10 +39,13 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::{
     AtomicU64, AtomicUsize, Backoff, Condvar, Mutex, MutexGuard, Ordering, thread_local,
 };
+use ensile_base::wakers::WakerList;
 use ensile_disk::Process;
+use ensile_durability::CallBackOwner;
 use ensile_epoch::Epochs;
 
 use crate::error::{Error, Result};
+use turn_requests::{TurnQueue, TurnWaiter};
 
 /// Bit of the word: the database is closed. Above the bit stands the number of the turn, 0 without a turn.
 const CLOSED: u64 = 1;
@@ -80,10 +93,10 @@ pub(crate) struct Gate {
 
 #[derive(Debug, Default)]
 struct TurnOrder {
-    /// Number of the last requested turn.
-    last_number: u64,
-    /// Numbers of the turns that threads wait for, in the order of arrival.
-    waiting: VecDeque<u64>,
+    /// Threads and tasks that wait for turns, in the order of arrival.
+    waiting: TurnQueue,
+    /// Wakers of commits that made way without a thread. Each of these commits is one of `passing`.
+    wakers: WakerList,
     /// End of the present turn's time in nanoseconds, by the database's clock. `None` without a turn.
     until_nanos: Option<u64>,
     /// Number of commits that made way and are not done.
@@ -140,13 +153,16 @@ impl Gate {
     }
 
     /// Closes the database: later commits are refused.
+    ///
+    /// The caller calls [`Gate::wake_released`] afterwards, once it holds no lock.
     pub(crate) fn close(&self) {
-        let turns = self.turns.lock();
+        let mut turns = self.turns.lock();
         // Relaxed: the word is written under the lock only.
         let word = self.word.load(Ordering::Relaxed) | CLOSED;
         // Release: partner is the Acquire in `look`.
         self.word.store(word, Ordering::Release);
         self.changed.notify_all();
+        turns.release_all();
         drop(turns);
     }
 
@@ -165,13 +181,49 @@ impl Gate {
 
     /// Waits for the end of the present turn, if a turn is under way. The next turn waits for the drop of the guard, so
     /// the caller's commit gets through between the two turns.
-    pub(crate) fn make_way(&self, clock: &Clock) -> Passing<'_> {
+    pub(crate) fn make_way<'g>(&'g self, clock: &'g Clock) -> Passing<'g> {
         let mut turns = self.turns.lock();
         turns.passing += 1;
-        while turns.until_nanos.is_some() && !self.is_mine() && !self.is_closed() {
+        while self.must_make_way(&turns) {
             turns = self.wait(turns, clock);
         }
-        Passing { gate: self }
+        Passing { gate: self, clock }
+    }
+
+    /// As [`Gate::make_way`], for a commit of a task: does not wait. Returns false during another thread's turn.
+    /// `waker` is called at the end of the turn, and the next turn waits until [`Gate::leave`] is called with `number`.
+    /// A commit that made way before keeps its number.
+    pub(crate) fn try_make_way(&self, clock: &Clock, waker: &Waker, number: &mut Option<u64>) -> bool {
+        let waker = waker.clone();
+        let mut turns = self.turns.lock();
+        self.end_if_overdue(&mut turns, clock);
+        // Under the lock: the end of the turn finds the waker (P2).
+        let must_wait = self.must_make_way(&turns);
+        let mut replaced = None;
+        if must_wait {
+            turns.passing += usize::from(number.is_none());
+            replaced = turns.wakers.register(number, waker);
+        }
+        self.unlock_and_wake(turns);
+        drop(replaced);
+        !must_wait
+    }
+
+    /// Ends the passing of a task's commit: the commit is done, or given up.
+    pub(crate) fn leave(&self, number: u64, clock: &Clock) {
+        let mut turns = self.turns.lock();
+        assert!(turns.passing > 0, "a commit leaves that made way");
+        turns.passing -= 1;
+        let withdrawn = turns.wakers.withdraw(number);
+        self.changed.notify_all();
+        turns.release_next(clock);
+        self.unlock_and_wake(turns);
+        drop(withdrawn);
+    }
+
+    /// True if a commit of this thread must wait for the end of the present turn.
+    fn must_make_way(&self, turns: &TurnOrder) -> bool {
+        turns.until_nanos.is_some() && !self.is_mine() && !self.is_closed()
     }
 
     /// Waits for a turn, and begins the turn, for at most `longest`. From then on the thread sees no change by other
@@ -191,24 +243,35 @@ impl Gate {
             return Ok(None);
         }
         let mut turns = self.turns.lock();
-        turns.last_number += 1;
-        let number = turns.last_number;
-        turns.waiting.push_back(number);
+        let number = turns.waiting.add(TurnWaiter::Thread);
         let is_late = || deadline.is_some_and(|deadline| clock.nanos() >= deadline);
         while !turns.may_begin(number, clock) && !self.is_closed() && !is_late() {
             turns = self.wait(turns, clock);
         }
-        let may_begin = turns.may_begin(number, clock);
-        turns.waiting.retain(|waiting| *waiting != number);
-        // Another thread may be the first now.
+        let may_begin = !self.is_closed() && turns.may_begin(number, clock);
+        if may_begin {
+            return Ok(Some(self.begin(turns, number, longest, epochs, clock)));
+        }
+        let thread = turns.waiting.remove(number);
+        debug_assert!(matches!(thread, Some(TurnWaiter::Thread)), "this thread has waited until now");
+        // Another thread or task may be the first now.
         self.changed.notify_all();
-        if self.is_closed() {
-            return Err(Error::Closed);
-        }
-        if !may_begin {
-            return Ok(None);
-        }
+        turns.release_next(clock);
+        self.unlock_and_wake(turns);
+        if self.is_closed() { Err(Error::Closed) } else { Ok(None) }
+    }
+
+    /// Begins the turn of this number, which may begin now, for this thread.
+    fn begin<'g>(
+        &'g self,
+        mut turns: MutexGuard<'g, TurnOrder>,
+        number: u64,
+        longest: Duration,
+        epochs: &Epochs,
+        clock: &'g Clock,
+    ) -> ClosureTurn<'g> {
         debug_assert!(turns.until_nanos.is_none(), "one turn at a time (P1)");
+        let withdrawn = turns.waiting.remove(number);
         let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
         turns.until_nanos = Some(clock.nanos().saturating_add(longest));
         // Relaxed: only this thread compares the holder with itself.
@@ -217,7 +280,10 @@ impl Gate {
         self.begun.fetch_add(1, Ordering::Relaxed);
         // Relaxed: the fence below orders the store (P1); the word is written under the lock only.
         self.word.store(number << TURN_SHIFT, Ordering::Relaxed);
-        drop(turns);
+        // Another thread may be the first now.
+        self.changed.notify_all();
+        self.unlock_and_wake(turns);
+        drop(withdrawn);
         let turn = ClosureTurn { gate: self, number, clock };
         epochs.fence_turn();
         let mut backoff = Backoff::new();
@@ -226,21 +292,48 @@ impl Gate {
         while epochs.is_index_entered() || epochs.is_any_bound() {
             backoff.wait();
         }
-        Ok(Some(turn))
+        turn
     }
 
-    /// Waits for a change of the turns, for [`LOOK`] at most, and then ends a turn that is overdue.
+    /// Waits for a change of the turns, for [`LOOK`] at most. Ends a turn that is overdue, and wakes the task whose
+    /// turn may begin.
     fn wait<'g>(&'g self, turns: MutexGuard<'g, TurnOrder>, clock: &Clock) -> MutexGuard<'g, TurnOrder> {
         let mut turns = self.changed.wait_timeout(turns, LOOK);
         self.end_if_overdue(&mut turns, clock);
-        turns
+        turns.release_next(clock);
+        if !turns.wakers.has_released() {
+            return turns;
+        }
+        self.unlock_and_wake(turns);
+        self.turns.lock()
     }
 
-    /// Ends a turn that is overdue. The heartbeat calls this function, because perhaps no thread waits at the gate.
-    pub(crate) fn end_overdue(&self, clock: &Clock) {
-        if self.has_turn() {
-            self.end_if_overdue(&mut self.turns.lock(), clock);
+    /// Ends a turn that is overdue, and wakes the task whose turn may begin. The heartbeat calls this function, because
+    /// perhaps no thread waits at the gate.
+    pub(crate) fn tick(&self, clock: &Clock) {
+        let mut turns = self.turns.lock();
+        self.end_if_overdue(&mut turns, clock);
+        turns.release_next(clock);
+        self.unlock_and_wake(turns);
+    }
+
+    /// Releases the lock, and calls the wakers that were released under the lock.
+    fn unlock_and_wake(&self, mut turns: MutexGuard<'_, TurnOrder>) {
+        let released = turns.wakers.take_released();
+        drop(turns);
+        for waker in released {
+            self.call_backs().call(waker);
         }
+    }
+
+    /// Calls the released wakers, after [`Gate::close`]. The caller holds no lock.
+    pub(crate) fn wake_released(&self) {
+        self.unlock_and_wake(self.turns.lock());
+    }
+
+    /// The gate as the source of call-backs: a close in one of its wakers waits for no other close (O8).
+    pub(crate) fn call_backs(&self) -> CallBackOwner {
+        CallBackOwner::at_address(self)
     }
 
     fn end_if_overdue(&self, turns: &mut TurnOrder, clock: &Clock) {
@@ -260,7 +353,25 @@ impl Gate {
         assert!(is_idle && !self.has_turn(), "a turn is left at the end: {turns:?}");
     }
 
-    /// Ends the present turn, and wakes all waiting threads.
+    /// True if the turn of this number, which has begun, has ended.
+    pub(crate) fn is_turn_over(&self, number: u64) -> bool {
+        // Relaxed: this thread wrote the number, or the number is gone.
+        self.word.load(Ordering::Relaxed) >> TURN_SHIFT != number
+    }
+
+    /// Ends the turn of this number, unless its time was over before.
+    pub(crate) fn end_turn(&self, number: u64, clock: &Clock) {
+        if !self.process.is_this() {
+            return;
+        }
+        let mut turns = self.turns.lock();
+        if !self.is_turn_over(number) {
+            self.end(&mut turns, clock);
+        }
+        self.unlock_and_wake(turns);
+    }
+
+    /// Ends the present turn, and wakes all waiting threads. The caller calls the released wakers of tasks.
     fn end(&self, turns: &mut TurnOrder, clock: &Clock) {
         let ended = turns.until_nanos.take();
         debug_assert!(ended.is_some(), "a turn that ends was somebody's");
@@ -270,14 +381,33 @@ impl Gate {
         // Release: the holder's reads come before the changes of others; partner: the Acquire in `look`.
         self.word.store(word, Ordering::Release);
         self.changed.notify_all();
+        turns.wakers.release_all();
+        turns.release_next(clock);
     }
 }
 
 impl TurnOrder {
     /// True if this turn is the next, and commits that made way for the last turn are done, or had their time.
     fn may_begin(&self, number: u64, clock: &Clock) -> bool {
-        debug_assert!(self.waiting.contains(&number), "a turn that may begin is waited for");
-        self.waiting.front() == Some(&number) && self.may_begin_alone(clock)
+        self.may_begin_alone(clock) && self.waiting.is_next(number, clock.nanos())
+    }
+
+    /// Releases the waker of the task whose turn may begin now.
+    fn release_next(&mut self, clock: &Clock) {
+        if !self.waiting.is_empty()
+            && self.may_begin_alone(clock)
+            && let Some(waker) = self.waiting.call_next(clock.nanos())
+        {
+            self.wakers.release(waker);
+        }
+    }
+
+    /// Releases all wakers, at the close.
+    fn release_all(&mut self) {
+        self.wakers.release_all();
+        while let Some(waker) = self.waiting.call_any() {
+            self.wakers.release(waker);
+        }
     }
 
     /// As [`TurnOrder::may_begin`], for a turn that no other thread waits for.
@@ -292,6 +422,7 @@ impl TurnOrder {
 #[must_use = "dropping it lets the next turn begin"]
 pub(crate) struct Passing<'g> {
     gate: &'g Gate,
+    clock: &'g Clock,
 }
 
 impl Drop for Passing<'_> {
@@ -302,10 +433,12 @@ impl Drop for Passing<'_> {
         let mut turns = self.gate.turns.lock();
         turns.passing -= 1;
         self.gate.changed.notify_all();
+        turns.release_next(self.clock);
+        self.gate.unlock_and_wake(turns);
     }
 }
 
-/// A closure's turn. The turn ends with the drop of the guard, or when its time is over.
+/// A turn of a closure or of a task. The turn ends with the drop of the guard, or when its time is over.
 #[derive(Debug)]
 #[must_use = "dropping it ends the turn"]
 pub(crate) struct ClosureTurn<'g> {
@@ -317,20 +450,20 @@ pub(crate) struct ClosureTurn<'g> {
 impl ClosureTurn<'_> {
     /// True if another thread has ended the turn, because the turn's time was over.
     pub(crate) fn is_over(&self) -> bool {
-        // Relaxed: this thread wrote the number, or the number is gone.
-        self.gate.word.load(Ordering::Relaxed) >> TURN_SHIFT != self.number
+        self.gate.is_turn_over(self.number)
+    }
+
+    /// The number of the turn, which goes on without the guard until [`Gate::end_turn`].
+    pub(crate) fn into_number(self) -> u64 {
+        let number = self.number;
+        std::mem::forget(self);
+        number
     }
 }
 
 impl Drop for ClosureTurn<'_> {
     fn drop(&mut self) {
-        if !self.gate.process.is_this() {
-            return;
-        }
-        let mut turns = self.gate.turns.lock();
-        if !self.is_over() {
-            self.gate.end(&mut turns, self.clock);
-        }
+        self.gate.end_turn(self.number, self.clock);
     }
 }
 

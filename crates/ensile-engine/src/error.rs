@@ -24,6 +24,11 @@ pub enum Error {
     /// transaction again.
     #[error("the transaction stayed open too long and was ended to free memory: run it again")]
     Expired,
+    /// [`Transaction::try_commit`](crate::Transaction::try_commit) would wait, for log space or for the end of another
+    /// thread's turn. Nothing was written, and the transaction stays open. Call `try_commit` again after the call of
+    /// the waker.
+    #[error("the commit would wait: call try_commit again after the call of its waker")]
+    Busy,
     /// A closure with a limit lost every run to other transactions, until the allowed number of runs or the allowed
     /// time was used up. Nothing was written. The limit is too small, or the closure can never win. Such a closure
     /// waits for another thread's commit, conflicts with transactions that it begins itself, or needs longer than a
@@ -103,7 +108,8 @@ fn too_large_remedy(what: &str) -> &'static str {
 }
 
 impl Error {
-    /// True if an immediate repetition of the same transaction can succeed. [`Error::DiskFull`] needs space first.
+    /// True if an immediate repetition of the same transaction can succeed. [`Error::DiskFull`] needs space first, and
+    /// after [`Error::Busy`] the transaction is still open: its next try comes after the call of its waker.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -127,7 +133,7 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Conflict | Self::Expired => ErrorKind::Retry,
+            Self::Busy | Self::Conflict | Self::Expired => ErrorKind::Retry,
             Self::LostTooOften { .. }
             | Self::KeyExists { .. }
             | Self::NotUnique { .. }
@@ -217,6 +223,7 @@ mod tests {
     fn each_error_has_the_kind_of_the_callers_next_action() {
         let table = || "t".to_owned();
         for (error, kind) in [
+            (Error::Busy, ErrorKind::Retry),
             (Error::Conflict, ErrorKind::Retry),
             (Error::Expired, ErrorKind::Retry),
             (Error::LostTooOften { attempts: 3, elapsed: super::Duration::ZERO }, ErrorKind::FixCall),

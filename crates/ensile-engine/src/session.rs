@@ -13,7 +13,7 @@ use ensile_base::Epoch;
 use ensile_base::sync::thread_local;
 
 use crate::sets::context::{Context, KeptContext, RestingContext, SnapshotContext};
-use crate::shared_state::SharedState;
+use crate::shared_state::{CommitWaits, SharedState};
 use crate::worker::Worker;
 
 /// Largest number of idle sessions that a thread keeps beside its last session. A thread may have several open
@@ -34,6 +34,14 @@ pub(crate) struct IdleSession {
 }
 
 impl Session {
+    /// Ends the waits of a busy commit.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn end_waits(&mut self, shared: &SharedState) {
+        debug_assert!(self.worker.is_none(), "a commit that waits has no worker");
+        self.kept.run_outside_call(|context| context.waits.end(shared));
+    }
+
     /// Ends the transaction's pin.
     #[inline(always)]
     fn end(self) -> IdleSession {
@@ -148,15 +156,17 @@ pub(crate) fn take_unattached(shared: &SharedState) -> IdleSession {
     kept.flatten().unwrap_or_else(|| IdleSession::new(shared))
 }
 
-/// Ends a transaction's session, and keeps the session for the thread's next transaction.
+/// Ends a transaction's session, and keeps the session for the thread's next transaction. `unattached` is called for a
+/// session without a worker: its commit may wait for its next try.
 #[inline(always)]
-pub(crate) fn give_back(from: &mut Option<Session>) {
+pub(crate) fn give_back(from: &mut Option<Session>, unattached: impl FnOnce(&mut Session)) {
     let Some(session) = from else { return };
     session.kept.run_outside_call(
         #[inline(always)]
         |context| context.end(),
     );
     if session.worker.is_none() {
+        unattached(session);
         return from.take().into_iter().for_each(|session| keep(session.end()));
     }
     match LAST.try_with(|last| last.0.replace(from.take().map(Session::end))) {
@@ -238,6 +248,27 @@ pub(crate) fn worker_of<'s>(shared: &SharedState, worker: &'s mut Option<Box<Wor
     worker
 }
 
+/// As [`worker_of`], for a commit that is no task's. A commit that was busy has no worker: it begins anew.
+#[inline(always)]
+pub(crate) fn worker_after_waits<'s>(
+    shared: &SharedState,
+    worker: &'s mut Option<Box<Worker>>,
+    waits: &mut CommitWaits,
+) -> &'s mut Worker {
+    if worker.is_none() {
+        *worker = Some(take_worker_after_waits(shared, waits));
+    }
+    let Some(worker) = worker else { unreachable!("just put there") };
+    worker
+}
+
+#[cold]
+#[inline(never)]
+fn take_worker_after_waits(shared: &SharedState, waits: &mut CommitWaits) -> Box<Worker> {
+    waits.end(shared);
+    take_worker(shared)
+}
+
 /// Takes the thread's worker from a session of the thread, or an idle worker of the database, or makes a new worker.
 #[inline(never)]
 fn take_worker(shared: &SharedState) -> Box<Worker> {
@@ -277,6 +308,15 @@ fn with_last<R>(f: impl FnOnce(&mut IdleSession) -> R) -> Option<R> {
 pub(crate) fn with_worker<R>(shared: &SharedState, f: impl FnOnce(&mut Worker) -> R) -> R {
     let mut borrowed = BorrowedWorker { shared, worker: Some(take_worker(shared)) };
     f(worker_of(shared, &mut borrowed.worker))
+}
+
+/// Returns the worker of a session whose transaction stays open after a try of its commit (E4).
+pub(crate) fn return_worker(shared: &SharedState, worker: &mut Option<Box<Worker>>) {
+    debug_assert!(
+        worker.as_ref().is_none_or(|worker| worker.commit.slot().bound_epoch().is_none()),
+        "a worker between two commits is not bound (E2)"
+    );
+    drop(BorrowedWorker { shared, worker: worker.take() });
 }
 
 /// A borrowed worker, returned at any end of its use. A panic of application code, such as an index's key function,

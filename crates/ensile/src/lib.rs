@@ -86,8 +86,9 @@
 #![forbid(unsafe_code)]
 
 pub use ensile_engine::{
-    Builder, Database, Descending, Durability, Error, ErrorKind, Index, Key, Prefetch, Prefix, Readable,
-    Receipt, Result, Rows, Snapshot, Source, Table, TableBuilder, Transaction, Tuning, Value,
+    Builder, CommitTurn, Database, Descending, Durability, Error, ErrorKind, Index, Key, Prefetch, Prefix,
+    Readable, Receipt, Result, Rows, Snapshot, Source, Table, TableBuilder, Transaction, Tuning, TurnRequest,
+    Value,
 };
 #[cfg(feature = "laboratory")]
 pub use ensile_engine::{Exclusive, ExclusiveRows, KeyValue, Variants};

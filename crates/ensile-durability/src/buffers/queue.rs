@@ -4,11 +4,16 @@
 //! Invariants: a worker that needs more waits in `reserve`, before it binds (E1), and holds no buffer meanwhile. So
 //! some buffer is on its way to the disk, and comes back after the write, not after the sync: a slow sync does not stop
 //! workers at once. A buffer that needs a file is handed out once the file is listed (B4).
+//! Invariant P2: A worker without a thread registers its waker under the lock under which it finds no space. Each return
+//! of space releases all wakers, and the next step of the logger calls the wakers without a lock.
 //!
 //! Neighbours: appenders push and ask for fresh buffers, the logger drains and returns them.
 
+use std::task::Waker;
+
 use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::sync::{Condvar, Mutex};
+use ensile_base::wakers::WakerList;
 use ensile_disk::DiskError;
 
 use super::buffer::Buffer;
@@ -33,8 +38,10 @@ struct QueueState {
     bytes: usize,
     large_bytes: usize,
     workers: usize,
-    /// Number of workers that wait for a buffer.
+    /// Number of workers whose threads wait for a buffer.
     waiting: usize,
+    /// Wakers of workers that wait without a thread.
+    wakers: WakerList,
 }
 
 /// Source of a worker's buffer.
@@ -123,6 +130,16 @@ impl QueueState {
     }
 }
 
+/// Outcome of a search for a buffer without a wait.
+#[derive(Debug)]
+pub(crate) enum FoundBuffer {
+    Fresh(Box<Buffer>),
+    /// The log refuses entries.
+    Refused,
+    /// The waker is registered, and is called once a new search is worthwhile.
+    Registered,
+}
+
 /// The buffers of one log. Files are made and removed, and pages touched, outside of the lock. The system may take long
 /// for this work, and other workers do not wait.
 #[derive(Debug)]
@@ -164,6 +181,7 @@ impl BufferQueue {
         if made.is_err() {
             let mut state = self.state.lock();
             state.uncount(capacity);
+            state.wakers.release_all();
             state.check();
             drop(state);
             self.space.notify_all();
@@ -180,18 +198,29 @@ impl BufferQueue {
         }
     }
 
-    /// Takes back empty buffers, or buffers whose entries stand in a log of this number of blocks. True if workers
-    /// wait.
-    fn take_back(&self, buffers: impl IntoIterator<Item = Box<Buffer>>, log_blocks: u64) -> bool {
+    /// Takes back empty buffers, or buffers whose entries stand in a log of this number of blocks. Wakes waiting
+    /// threads, and releases the wakers of workers without a thread.
+    pub(crate) fn give_back(&self, buffers: impl IntoIterator<Item = Box<Buffer>>, log_blocks: u64) {
         // A stub has no capacity.
         let mut buffers: Vec<_> = buffers.into_iter().filter(|buffer| buffer.capacity() > 0).collect();
+        if buffers.is_empty() {
+            return;
+        }
         buffers.iter_mut().for_each(|buffer| buffer.recycle(log_blocks));
         let mut state = self.state.lock();
         let forgotten = state.take_back(buffers);
+        if !forgotten.is_empty() {
+            drop(state);
+            // The numbers of removed files are space too, so the wakers are released afterwards.
+            self.forget(forgotten);
+            state = self.state.lock();
+        }
+        state.wakers.release_all();
         let are_waiting = state.waiting > 0;
         drop(state);
-        self.forget(forgotten);
-        are_waiting
+        if are_waiting {
+            self.space.notify_all();
+        }
     }
 
     pub(crate) fn add_worker(&self) {
@@ -207,7 +236,7 @@ impl BufferQueue {
         assert!(state.workers > 0, "a worker goes that did not join");
         state.workers -= 1;
         drop(state);
-        self.take_back(left, 0);
+        self.give_back(left, 0);
     }
 
     /// Takes a full buffer from a worker.
@@ -280,22 +309,80 @@ impl BufferQueue {
         }
     }
 
-    /// A free buffer of the usual size as the replacement of a taken buffer, if no worker waits for a buffer.
-    pub(crate) fn free_buffer(&self) -> Option<Box<Buffer>> {
-        let mut state = self.state.lock();
-        if state.waiting > 0 { None } else { state.free.pop() }
-    }
-
-    /// Takes back buffers whose entries stand in a log that has this number of blocks by now.
-    pub(crate) fn give_back(&self, buffers: impl IntoIterator<Item = Box<Buffer>>, log_blocks: u64) {
-        if self.take_back(buffers, log_blocks) {
-            self.space.notify_all();
+    /// As [`BufferQueue::fresh`], without a wait: without space `waker` is registered under `number`, or under a new
+    /// number.
+    ///
+    /// # Errors
+    /// As for [`BufferQueue::fresh`].
+    pub(crate) fn find_fresh(
+        &self,
+        body_bytes: usize,
+        bound: usize,
+        stopped: impl Fn() -> bool,
+        waker: &Waker,
+        number: &mut Option<u64>,
+    ) -> Result<FoundBuffer, DiskError> {
+        let waker = waker.clone();
+        loop {
+            let mut state = self.state.lock();
+            // Under the lock: a refusal from now on finds the waker (P2).
+            if stopped() {
+                return Ok(FoundBuffer::Refused);
+            }
+            let fresh = state.fresh(body_bytes, bound, self.files.as_deref());
+            state.check();
+            let buffer = match fresh {
+                FreshBuffer::Free(buffer) => buffer,
+                FreshBuffer::Make { capacity, number, forgotten } => {
+                    drop(state);
+                    self.forget(forgotten);
+                    self.make(capacity, number)?
+                }
+                FreshBuffer::NoRoom { forgotten } if !forgotten.is_empty() => {
+                    drop(state);
+                    self.forget(forgotten);
+                    // A buffer may have come back meanwhile.
+                    continue;
+                }
+                FreshBuffer::NoRoom { .. } => {
+                    // Under the lock that has shown no space: each return of space from now on finds the waker (P2).
+                    let replaced = state.wakers.register(number, waker);
+                    drop(state);
+                    drop(replaced);
+                    return Ok(FoundBuffer::Registered);
+                }
+            };
+            assert!(
+                buffer.is_empty() && buffer.has_room(body_bytes),
+                "a buffer without the room it is for (E1)"
+            );
+            return Ok(FoundBuffer::Fresh(buffer));
         }
     }
 
-    pub(crate) fn give_back_empty(&self, buffer: Box<Buffer>) {
+    /// Removes the waker of a worker that waits no more.
+    pub(crate) fn withdraw(&self, number: u64) {
+        let waker = self.state.lock().wakers.withdraw(number);
+        drop(waker);
+    }
+
+    /// Takes the wakers for which space has come. The caller calls the wakers without a lock.
+    #[must_use = "a released waker is called"]
+    pub(crate) fn take_released(&self) -> Vec<Waker> {
+        self.state.lock().wakers.take_released()
+    }
+
+    /// A free buffer of the usual size as the replacement of a taken buffer, if no worker waits for a buffer.
+    pub(crate) fn free_buffer(&self) -> Option<Box<Buffer>> {
+        let mut state = self.state.lock();
+        if state.waiting > 0 || state.wakers.is_waiting() { None } else { state.free.pop() }
+    }
+
+    /// Takes back an empty buffer. True if wakers are to be called: the caller makes the logger step.
+    pub(crate) fn give_back_empty(&self, buffer: Box<Buffer>) -> bool {
         assert!(buffer.is_empty(), "what has entries is written first");
         self.give_back([buffer], 0);
+        self.state.lock().wakers.has_released()
     }
 
     /// Capacity of all buffers, in bytes.
@@ -303,9 +390,10 @@ impl BufferQueue {
         self.state.lock().bytes
     }
 
-    /// Wakes the workers that wait for space, which then find the log stopped.
+    /// Wakes the threads that wait for space, which then find the log stopped. Releases the wakers of workers without
+    /// a thread.
     pub(crate) fn wake_all(&self) {
-        drop(self.state.lock());
+        self.state.lock().wakers.release_all();
         self.space.notify_all();
     }
 }

@@ -7,10 +7,15 @@
 //! the bind. If waiting is due, the worker unbinds and begins anew with `reserve`. A panic between bind and unbind ends
 //! the log ([`Appender::abandon`]).
 //!
+//! A commit of a task reserves without a wait ([`Appender::reserve_by`]): without space, the task's waker is registered
+//! in the queue of the worker's logger (P2). The task owns the registration, as a [`SpaceWait`], because the next try
+//! of the commit may have another worker.
+//!
 //! Neighbours: a worker of the engine or of objects owns the appender; `buffers` hands the worker's buffer to the
 //! logger, by the worker's slot or by the queue.
 
 use std::sync::Arc as StdArc;
+use std::task::Waker;
 
 use ensile_base::Tid;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
@@ -21,10 +26,26 @@ use ensile_epoch::CommitSlot;
 use super::logger::Logger;
 use super::open_log::Log;
 use crate::DurabilityError;
-use crate::buffers::{Buffer, WorkerSlot};
+use crate::buffers::{Buffer, FoundBuffer, WorkerSlot};
 
 /// Reason of the log's end after a panic between bind and unbind.
 const PANICKED_BOUND: &str = "a thread panicked while it logged an entry, so what it has logged is not known";
+
+/// Registration of a waker for log space: the index of the logger, and the number in the logger's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceWait {
+    logger: usize,
+    number: u64,
+}
+
+/// A task that reserves log space without a wait: the waker, and the place of the waker's registration.
+#[derive(Debug)]
+pub struct SpaceTask<'t> {
+    /// Waker that is called once a new try is worthwhile.
+    pub waker: &'t Waker,
+    /// Registration of an earlier try; the new registration after the call.
+    pub wait: &'t mut Option<SpaceWait>,
+}
 
 /// Appends one worker's entries.
 #[derive(Debug)]
@@ -47,6 +68,21 @@ impl Log {
         let logger = self.next_logger.fetch_add(1, Ordering::Relaxed) % self.loggers.len();
         debug_assert!(slot.bound_epoch().is_none(), "a worker attaches between commits");
         Appender::new(StdArc::clone(self), logger, slot)
+    }
+
+    /// Takes a waker for log space back. The waker is not called afterwards, unless its call is under way.
+    pub fn withdraw_space_wait(&self, wait: SpaceWait) {
+        debug_assert!(wait.logger < self.loggers.len(), "a registration is in the queue of a logger");
+        if !self.store.is_forked() {
+            self.loggers[wait.logger].queue.withdraw(wait.number);
+        }
+    }
+
+    /// Calls the wakers for which space has come, or which find the log refuse. The calling thread holds no lock.
+    pub(super) fn wake_for_space(&self) {
+        for logger in &self.loggers {
+            self.waiters.wake_all(logger.queue.take_released());
+        }
     }
 }
 
@@ -90,6 +126,22 @@ impl Appender {
     /// [`DurabilityError::DiskFull`], [`DurabilityError::TooLarge`]; nothing is reserved then.
     #[inline]
     pub fn reserve(&mut self, body_bytes: usize) -> Result<(), DurabilityError> {
+        let is_reserved = self.reserve_by(body_bytes, || None)?;
+        debug_assert!(is_reserved, "a thread waits for space");
+        Ok(())
+    }
+
+    /// As [`Appender::reserve`]. If the worker's buffer has no room and `task` returns a task, the call does not wait:
+    /// without space the call registers the task's waker, reserves nothing, and returns false (P2).
+    ///
+    /// # Errors
+    /// As for [`Appender::reserve`].
+    #[inline]
+    pub fn reserve_by<'t>(
+        &mut self,
+        body_bytes: usize,
+        task: impl FnOnce() -> Option<SpaceTask<'t>>,
+    ) -> Result<bool, DurabilityError> {
         debug_assert!(self.owned.is_none(), "release before the next reserve");
         plain_access::load(&*self.log);
         if self.log.refuses() {
@@ -100,31 +152,55 @@ impl Appender {
             debug_assert!(body_bytes <= TRANSACTION_BYTES_MAX, "a usual buffer has no room for more");
             buffer.prefetch(body_bytes);
             self.owned = Some(buffer);
-            return Ok(());
+            return Ok(true);
         }
-        self.change_buffer(buffer, body_bytes)
+        self.change_buffer(buffer, body_bytes, task())
     }
 
-    /// Replaces a buffer without room for `body_bytes`, by a fresh buffer from the queue. May wait for the disk.
+    /// Replaces a buffer without room for `body_bytes`, by a fresh buffer from the queue. May wait for the disk, if no
+    /// task is given. False if the task's waker is registered instead.
     #[cold]
-    fn change_buffer(&mut self, buffer: Box<Buffer>, body_bytes: usize) -> Result<(), DurabilityError> {
+    fn change_buffer(
+        &mut self,
+        buffer: Box<Buffer>,
+        body_bytes: usize,
+        task: Option<SpaceTask<'_>>,
+    ) -> Result<bool, DurabilityError> {
         let logger = self.logger();
         let was_sealed = !buffer.is_empty();
-        if was_sealed {
+        let must_step = if was_sealed {
             // The queue has the entries before `oldest` is cleared: the logger reads in this order (L1).
             logger.queue.push(buffer);
             self.slot.clear_oldest();
+            true
         } else {
-            logger.queue.give_back_empty(buffer);
-        }
+            logger.queue.give_back_empty(buffer)
+        };
         // While this worker waits for the disk, the worker owns no buffer, so the worker cannot hold D back (L2).
         self.slot.put(Buffer::stub());
-        if was_sealed {
+        if must_step {
             logger.wake();
         }
         if body_bytes > TRANSACTION_BYTES_MAX {
             return Err(DurabilityError::TooLarge { bytes: body_bytes, limit: TRANSACTION_BYTES_MAX });
         }
+        let Some(mut task) = task else { return self.wait_for_buffer(body_bytes) };
+        loop {
+            match self.find_buffer(body_bytes, &mut task)? {
+                FoundBuffer::Fresh(fresh) => {
+                    self.own_fresh(fresh);
+                    return Ok(true);
+                }
+                FoundBuffer::Registered => return Ok(false),
+                // A log that has continued since takes entries again.
+                FoundBuffer::Refused => self.log.check_refusal()?,
+            }
+        }
+    }
+
+    /// Waits for a fresh buffer from the queue. True: the buffer is the worker's.
+    fn wait_for_buffer(&mut self, body_bytes: usize) -> Result<bool, DurabilityError> {
+        let logger = self.logger();
         let bound = self.log.buffer_bytes_max;
         let waits = &self.log.counters.buffer_waits;
         let step = || logger.step_for_space(&self.log);
@@ -134,13 +210,43 @@ impl Appender {
         let Some(fresh) = fresh.map_err(not_mapped)? else {
             self.log.check_refusal()?;
             // The log refused, and has continued since.
-            return self.reserve(body_bytes);
+            return self.reserve_by(body_bytes, || None);
         };
+        self.own_fresh(fresh);
+        Ok(true)
+    }
+
+    /// Searches for a fresh buffer, and registers the task's waker if the queue has no space. A task has one
+    /// registration, in the queue of the last try's logger.
+    fn find_buffer(
+        &self,
+        body_bytes: usize,
+        task: &mut SpaceTask<'_>,
+    ) -> Result<FoundBuffer, DurabilityError> {
+        let mut number = match task.wait.take() {
+            Some(before) if before.logger == self.logger => Some(before.number),
+            Some(elsewhere) => {
+                self.log.withdraw_space_wait(elsewhere);
+                None
+            }
+            None => None,
+        };
+        let (queue, bound) = (&self.logger().queue, self.log.buffer_bytes_max);
+        let found = queue.find_fresh(body_bytes, bound, || self.log.refuses(), task.waker, &mut number);
+        *task.wait = number.map(|number| SpaceWait { logger: self.logger, number });
+        if matches!(found, Ok(FoundBuffer::Registered)) {
+            assert!(task.wait.is_some(), "a registration can be withdrawn (P2)");
+            self.log.counters.buffer_waits.add(1);
+        }
+        found.map_err(not_mapped)
+    }
+
+    /// Takes a fresh buffer as the worker's buffer.
+    fn own_fresh(&mut self, fresh: Box<Buffer>) {
         let stub = self.slot.take();
         assert!(stub.is_empty(), "nobody but this worker fills its buffer");
         assert!(self.owned.is_none(), "a worker has one buffer");
         self.owned = Some(fresh);
-        Ok(())
     }
 
     /// Appends the reserved entry: `encode` adds its body, at most as many bytes as reserved. The worker is bound to at
@@ -213,7 +319,10 @@ impl Appender {
     fn give_up(&self, buffer: Box<Buffer>) {
         debug_assert!(buffer.is_empty() && buffer.is_large());
         self.slot.put(Buffer::stub());
-        self.logger().queue.give_back_empty(buffer);
+        if self.logger().queue.give_back_empty(buffer) {
+            // The logger calls the wakers, because this worker is bound.
+            self.logger().wake();
+        }
     }
 
     /// The log of this appender.

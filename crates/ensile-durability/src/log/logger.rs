@@ -384,6 +384,7 @@ impl Logger {
                 // share the disk.
                 log.loggers.iter().for_each(|logger| logger.give_up_next(log));
                 log.expire_waiters();
+                log.wake_for_space();
                 return LoggerStep::Held;
             }
             Submission::Failed(error) => {
@@ -405,6 +406,7 @@ impl Logger {
         self.note_next(&writer.segments, now, heavy);
         drop(writer);
         log.announce();
+        log.wake_for_space();
         if is_roll_due && by == StepBy::Waiter {
             // The logger's thread begins the new file: the waiter's result needs only the mark.
             self.wake();

@@ -215,6 +215,7 @@ impl Log {
         self.refuse(|refusal| refusal.stopped = true);
         self.loggers.iter().for_each(Logger::wake_all);
         self.waiters.wake_all(woken);
+        self.wake_for_space();
     }
 
     /// Closes the current epoch and steps every logger once, on the closing thread. Returns the outcome of the attempt

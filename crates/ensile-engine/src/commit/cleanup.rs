@@ -67,7 +67,7 @@ impl Commit<'_, '_> {
     /// is the place in the worker's page of versions before the commit.
     #[cold]
     pub(super) fn abandon(&mut self, versions: VersionPlace) {
-        let Self { shared, worker, sets, pinned, .. } = self;
+        let Self { shared, worker, sets, pinned, turned } = self;
         debug_assert!(
             worker.commit.slot().bound_epoch().is_none(),
             "an epoch that waits for this worker would never end (E2)"
@@ -96,5 +96,8 @@ impl Commit<'_, '_> {
             }
         }
         worker.blocks.rewind(versions);
+        if turned.task.is_some() {
+            sets.forget_preparation();
+        }
     }
 }

@@ -18,6 +18,8 @@
 //! - S1, K3: A version that a snapshot boundary needs is preserved before the new TID is stored.
 //! - N3, N4, N6: A version that a picture needs is left to the picture before the version's record changes, and the
 //!   page of each key's first change is marked (`pending_removes`).
+//! - P2: The commit of a task ([`CommitTask`]) waits for no log space and no turn. A busy commit has given back
+//!   everything that it has prepared.
 //! - Before-images, if asked for, are read between validation and installing, under the locks (`before_images`).
 //!
 //! Neighbours: up, `transaction` hands its sets over; down, records, the index and the log's appender.
@@ -29,6 +31,7 @@ mod pending_removes;
 mod prepare;
 mod validation;
 
+use std::task::Waker;
 use std::time::Duration;
 
 use ensile_base::limits::TURN_MILLIS_MAX;
@@ -40,7 +43,7 @@ use crate::commit_gate::{ClosureTurn, Passing};
 use crate::error::{Error, Result};
 use crate::garbage::UnhookedEpoch;
 use crate::sets::{Read, Sets};
-use crate::shared_state::SharedState;
+use crate::shared_state::{CommitWaits, SharedState};
 use crate::tables::CATALOG_ID;
 use crate::worker::Worker;
 use validation::is_only_locked;
@@ -85,21 +88,23 @@ fn meets_only_locks<'p>(shared: &SharedState, sets: &Sets<'p>, pinned: Pinned<'p
 }
 
 /// Commits a transaction with writes, for `Transaction::finish`. A failed commit changes no row. The commit leaves only
-/// placeholders in the index, and registers the placeholders for cleanup.
+/// placeholders in the index, and registers the placeholders for cleanup. The commit of a `task` does not wait: the
+/// commit is [`Error::Busy`] instead, and its sets are ready for the next try (P2).
 #[inline(never)]
 pub(crate) fn commit_writes<'p>(
     shared: &SharedState,
     worker: &mut Worker,
     sets: &mut Sets<'p>,
     pinned: Pinned<'p>,
+    task: Option<CommitTask<'_>>,
 ) -> Result<Committed> {
     debug_assert!(!sets.writes.is_empty(), "a transaction without writes locks nothing");
-    let committed = Commit { shared, worker, sets, pinned, turned: Turned::default() }.run();
+    let turned = Turned { task, ..Turned::default() };
+    let committed = Commit { shared, worker, sets, pinned, turned }.run();
     debug_assert!(
         worker.commit.slot().bound_epoch().is_none(),
         "a worker is bound inside the critical section only (E1)"
     );
-    worker.count(committed.is_ok());
     shared.collect(worker, sets.writes.entries.len(), pinned);
     committed
 }
@@ -139,6 +144,14 @@ pub(crate) fn validate_reads_once<'p>(
     Ok(Committed { tid, epoch })
 }
 
+/// A task whose commit does not wait.
+pub(crate) struct CommitTask<'c> {
+    /// Waker that is called once a new try is worthwhile.
+    pub(crate) waker: &'c Waker,
+    /// Waits of earlier tries, and of this try.
+    pub(crate) waits: &'c mut CommitWaits,
+}
+
 /// The commit of a transaction's sets.
 struct Commit<'c, 'p> {
     shared: &'c SharedState,
@@ -155,6 +168,8 @@ struct Turned<'c> {
     passing: Option<Passing<'c>>,
     /// Turn of a commit that was turned away again.
     turn: Option<ClosureTurn<'c>>,
+    /// Task of a commit that does not wait.
+    task: Option<CommitTask<'c>>,
 }
 
 impl Commit<'_, '_> {
@@ -168,9 +183,14 @@ impl Commit<'_, '_> {
 
 impl<'c> Turned<'c> {
     /// Waits for the end of another thread's turn, after the gate has refused the commit. At the second refusal, waits
-    /// for a turn of the commit's own.
+    /// for a turn of the commit's own. The commit of a task does not wait: the commit is [`Error::Busy`] during the
+    /// turn, and passes before the next turn (P2).
     #[cold]
     fn away(&mut self, shared: &'c SharedState) -> Result<()> {
+        if let Some(CommitTask { waker, waits }) = &mut self.task {
+            let is_free = shared.life.gate.try_make_way(&shared.clock, waker, &mut waits.passing);
+            return if is_free { Ok(()) } else { Err(Error::Busy) };
+        }
         if self.passing.take().is_some() || self.turn.take().is_some() {
             let longest = Duration::from_millis(TURN_MILLIS_MAX);
             self.turn = shared.life.gate.take_turn(&shared.epochs, &shared.clock, longest, None)?;
@@ -190,8 +210,17 @@ impl Commit<'_, '_> {
         let committed = self.prepare_and_take_effect();
         self.give_back_displaced();
         match &committed {
-            Ok(committed) => self.register_garbage(*committed),
-            Err(_) => self.abandon(versions),
+            Ok(committed) => {
+                self.worker.count(true);
+                self.register_garbage(*committed);
+            }
+            Err(error) => {
+                // A busy commit goes on with its next try.
+                if !matches!(error, Error::Busy) {
+                    self.worker.count(false);
+                }
+                self.abandon(versions);
+            }
         }
         committed
     }
@@ -343,3 +372,5 @@ impl Drop for WholeOrAbort {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
+#[cfg(all(test, not(any(loom, shuttle))))]
+pub(crate) mod tries;

@@ -3,11 +3,12 @@
 //! Neighbours: [`Commit::run`](super::Commit) begins here; `validation` checks that the reserved room suffices.
 
 use ensile_base::Epoch;
-use ensile_durability::Appender;
+use ensile_base::limits::TRANSACTION_BYTES_MAX;
+use ensile_durability::{Appender, SpaceTask};
 use ensile_epoch::{CommitSlot, InIndex, Pinned};
 use ensile_index::NodeChanges;
 
-use super::{Commit, Turned, before_images};
+use super::{Commit, CommitTask, Turned, before_images};
 use crate::commit_gate::TurnedAway;
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
@@ -136,10 +137,56 @@ impl Commit<'_, '_> {
             self.worker.commit.slot().bound_epoch().is_none(),
             "log space is waited for before binding (E1)"
         );
-        match &mut self.worker.appender {
-            Some(appender) => Ok(appender.reserve(bytes)?),
-            None => Ok(()),
+        let Self { worker, turned, .. } = self;
+        let Some(appender) = &mut worker.appender else { return Ok(()) };
+        let is_reserved = appender.reserve_by(
+            bytes,
+            #[inline(always)]
+            || turned.task.as_mut().map(CommitTask::space),
+        )?;
+        if is_reserved { Ok(()) } else { Err(Error::Busy) }
+    }
+}
+
+impl CommitTask<'_> {
+    /// The task at the log.
+    fn space(&mut self) -> SpaceTask<'_> {
+        SpaceTask { waker: self.waker, wait: &mut self.waits.space }
+    }
+
+    /// Looks if a commit of these sets would wait, before anything is prepared: in another thread's turn, or without
+    /// log space. The commit itself looks again, because a turn may begin afterwards, and the space may go.
+    ///
+    /// # Errors
+    /// [`Error::Busy`]: the waker is registered. The errors of [`Appender::reserve`].
+    pub(crate) fn look_ahead(
+        &mut self,
+        shared: &SharedState,
+        worker: &mut Worker,
+        sets: &Sets<'_>,
+    ) -> Result<()> {
+        let gate = &shared.life.gate;
+        while gate.look() == Err(TurnedAway::NotMyTurn) {
+            if !gate.try_make_way(&shared.clock, self.waker, &mut self.waits.passing) {
+                return Err(Error::Busy);
+            }
         }
+        let Some(appender) = &mut worker.appender else { return Ok(()) };
+        let logged = sets.writes.entries.iter().filter(|write| is_logged(write.table));
+        let log_bytes: usize =
+            logged.map(|write| log_entry::bytes(write.key_bytes(), write.value_bytes())).sum();
+        debug_assert!(
+            sets.writes.entries.iter().all(|write| write.placed.is_none()),
+            "nothing is prepared before the look"
+        );
+        // A delete of a missing key takes no space, so the sum may exceed the limit of an entry.
+        if log_bytes == 0
+            || appender.reserve_by(log_bytes.min(TRANSACTION_BYTES_MAX), || Some(self.space()))?
+        {
+            appender.release();
+            return Ok(());
+        }
+        Err(Error::Busy)
     }
 }
 

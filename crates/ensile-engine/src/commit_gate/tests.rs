@@ -4,6 +4,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::{Barrier, mpsc};
+use std::task::Wake;
 
 use ensile_base::Epoch;
 use ensile_base::limits::TURN_MILLIS_MAX;
@@ -170,6 +171,234 @@ fn close_lets_all_go_who_wait() {
     });
     drop(turn);
     assert_eq!(scene.gate.look(), Err(TurnedAway::Closed));
+}
+
+/// A waker that counts its calls, and looks at the gate, which would wait for ever under the gate's lock.
+struct Counts {
+    scene: Arc<Scene>,
+    calls: AtomicU64,
+}
+
+impl Counts {
+    fn new(scene: &Arc<Scene>) -> (Arc<Self>, Waker) {
+        let counts = Arc::new(Self { scene: Arc::clone(scene), calls: AtomicU64::new(0) });
+        (Arc::clone(&counts), Waker::from(counts))
+    }
+
+    fn calls(&self) -> u64 {
+        // Relaxed: the test looks on the thread of the calls, or behind their threads' end.
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for Counts {
+    fn wake(self: Arc<Self>) {
+        drop(self.scene.gate.turns.lock());
+        // Relaxed: as in `calls`.
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Scene {
+    /// A commit of a task makes way: true if the way is free.
+    fn makes_way(&self, waker: &Waker, number: &mut Option<u64>) -> bool {
+        self.gate.try_make_way(&self.clock, waker, number)
+    }
+
+    fn try_begin(&self, number: u64, waker: &Waker) -> Option<super::ClosureTurn<'_>> {
+        let longest = Duration::from_secs(10);
+        self.gate.try_begin_turn(number, waker, longest, &self.epochs, &self.clock).expect("it is open")
+    }
+}
+
+#[test]
+fn p2_a_commit_of_a_task_is_called_at_the_end_of_the_turn_and_the_next_turn_waits_for_it() {
+    let scene = Arc::new(Scene::new());
+    let ((commit, waker), (next, next_waker)) = (Counts::new(&scene), Counts::new(&scene));
+    let mut number = None;
+    assert!(scene.makes_way(&waker, &mut number) && number.is_none(), "nobody has a turn");
+    let mut request = 0;
+    scene.beside_a_turn_of_another_thread(|| {
+        assert!(!scene.makes_way(&waker, &mut number) && !scene.makes_way(&waker, &mut number));
+        assert_eq!((scene.gate.passing_commits(), commit.calls()), (1, 0), "one commit, whatever its tries");
+        request = scene.gate.request_turn(&next_waker, &scene.clock);
+    });
+    assert_eq!((commit.calls(), next.calls()), (1, 0));
+    assert!(scene.makes_way(&waker, &mut number), "the turn has ended");
+    assert!(scene.try_begin(request, &next_waker).is_none(), "the commit is on its way");
+    scene.gate.leave(number.expect("it made way"), &scene.clock);
+    assert_eq!(next.calls(), 1, "the commit is done");
+    drop(scene.try_begin(request, &next_waker).expect("nothing is in its way"));
+}
+
+#[test]
+fn p2_a_commit_of_a_task_that_is_given_up_is_not_called_and_lets_the_next_turn_begin() {
+    let scene = Arc::new(Scene::new());
+    let (commit, waker) = Counts::new(&scene);
+    scene.beside_a_turn_of_another_thread(|| {
+        let mut number = None;
+        assert!(!scene.makes_way(&waker, &mut number));
+        scene.gate.leave(number.expect("it made way"), &scene.clock);
+    });
+    assert_eq!((commit.calls(), scene.gate.passing_commits()), (0, 0));
+}
+
+#[test]
+fn p2_a_task_that_waits_for_a_slow_commit_is_called_by_the_heartbeat() {
+    let scene = Arc::new(Scene::new());
+    let ((_, waker), (next, next_waker)) = (Counts::new(&scene), Counts::new(&scene));
+    let mut number = None;
+    scene.beside_a_turn_of_another_thread(|| assert!(!scene.makes_way(&waker, &mut number)));
+    let request = scene.gate.request_turn(&next_waker, &scene.clock);
+    scene.clock.advance(Duration::from_millis(10) - Duration::from_nanos(1));
+    scene.gate.tick(&scene.clock);
+    assert_eq!(next.calls(), 0, "the commit has time");
+    scene.clock.advance(Duration::from_nanos(1));
+    scene.gate.tick(&scene.clock);
+    assert_eq!(next.calls(), 1, "the commit had its time");
+    let turn = scene.try_begin(request, &next_waker).expect("the commit had its time");
+    assert!(scene.makes_way(&waker, &mut number), "the thread has the turn");
+    drop(turn);
+    scene.gate.leave(number.expect("it made way"), &scene.clock);
+}
+
+#[test]
+fn p2_an_overdue_turn_is_ended_by_the_commit_of_a_task_or_by_the_heartbeat() {
+    let scene = Arc::new(Scene::new());
+    let (commit, waker) = Counts::new(&scene);
+    let first = scene.take_turn();
+    scene.clock.advance(Duration::from_secs(11));
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(scene.makes_way(&waker, &mut None), "its try ends the turn"));
+    });
+    assert!(first.is_over());
+    let second = scene.take_turn();
+    let mut number = None;
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(!scene.makes_way(&waker, &mut number)));
+    });
+    scene.clock.advance(Duration::from_secs(11));
+    scene.gate.tick(&scene.clock);
+    assert_eq!((second.is_over(), commit.calls()), (true, 1));
+    scene.gate.leave(number.expect("it made way"), &scene.clock);
+}
+
+#[test]
+fn p1_requests_of_tasks_and_of_threads_share_one_order() {
+    let scene = Arc::new(Scene::new());
+    let ((one, first_waker), (other, last_waker)) = (Counts::new(&scene), Counts::new(&scene));
+    let turn = scene.take_turn();
+    let first = scene.gate.request_turn(&first_waker, &scene.clock);
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| drop(scene.take_turn()));
+        while scene.gate.turns.lock().waiting.len() < 2 {
+            std::thread::yield_now();
+        }
+        let last = scene.gate.request_turn(&last_waker, &scene.clock);
+        assert!(
+            scene.try_begin(first, &first_waker).is_none() && scene.try_begin(last, &last_waker).is_none()
+        );
+        drop(turn);
+        assert_eq!((one.calls(), other.calls()), (1, 0), "the first of the order is called");
+        assert!(scene.try_begin(last, &last_waker).is_none(), "it is not the first");
+        drop(scene.try_begin(first, &first_waker).expect("it is the first"));
+        thread.join().expect("no panic");
+        assert_eq!(other.calls(), 1, "the thread had its turn");
+        drop(scene.try_begin(last, &last_waker).expect("the others had their turns"));
+    });
+}
+
+#[test]
+fn p1_a_task_that_does_not_answer_is_passed_over_and_keeps_its_place() {
+    let scene = Arc::new(Scene::new());
+    let wakers = [(); 3].map(|()| Counts::new(&scene));
+    let turn = scene.take_turn();
+    let numbers = wakers.each_ref().map(|(_, waker)| scene.gate.request_turn(waker, &scene.clock));
+    drop(turn);
+    let calls = || wakers.each_ref().map(|(counts, _)| counts.calls());
+    assert_eq!(calls(), [1, 0, 0]);
+    for called in [[1, 1, 0], [1, 1, 1]] {
+        scene.clock.advance(Duration::from_millis(10));
+        scene.gate.tick(&scene.clock);
+        assert_eq!(calls(), called, "each has its time to answer");
+    }
+    let turn = scene.try_begin(numbers[2], &wakers[2].1).expect("the others are passed over");
+    assert!(scene.try_begin(numbers[1], &wakers[1].1).is_none(), "one turn at a time");
+    drop(turn);
+    assert_eq!(calls(), [1, 2, 1], "the first was called, and has not tried since");
+    drop(scene.try_begin(numbers[0], &wakers[0].1).expect("it has kept its place"));
+    drop(scene.try_begin(numbers[1], &wakers[1].1).expect("it is the last"));
+}
+
+#[test]
+fn p1_a_thread_does_not_wait_for_ever_behind_a_task_that_does_not_answer() {
+    let scene = Arc::new(Scene::new());
+    let (counts, waker) = Counts::new(&scene);
+    let request = scene.gate.request_turn(&waker, &scene.clock);
+    assert_eq!(counts.calls(), 1, "its turn may begin");
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| drop(scene.take_turn()));
+        while scene.gate.turns.lock().waiting.len() < 2 {
+            std::thread::yield_now();
+        }
+        scene.clock.advance(Duration::from_millis(10));
+        thread.join().expect("no panic");
+    });
+    scene.gate.withdraw_turn(request, &scene.clock);
+}
+
+#[test]
+fn p2_the_withdrawal_of_the_first_request_calls_the_next() {
+    let scene = Arc::new(Scene::new());
+    let ((one, first_waker), (other, next_waker)) = (Counts::new(&scene), Counts::new(&scene));
+    let first = scene.gate.request_turn(&first_waker, &scene.clock);
+    let next = scene.gate.request_turn(&next_waker, &scene.clock);
+    assert_eq!((one.calls(), other.calls()), (1, 0));
+    scene.gate.withdraw_turn(first, &scene.clock);
+    assert_eq!(other.calls(), 1);
+    scene.gate.withdraw_turn(next, &scene.clock);
+}
+
+#[test]
+fn p2_close_calls_all_tasks() {
+    let scene = Arc::new(Scene::new());
+    let ((commit, waker), (request, request_waker)) = (Counts::new(&scene), Counts::new(&scene));
+    let mut number = None;
+    scene.beside_a_turn_of_another_thread(|| {
+        assert!(!scene.makes_way(&waker, &mut number));
+        let asked = scene.gate.request_turn(&request_waker, &scene.clock);
+        scene.gate.close();
+        scene.gate.wake_released();
+        assert_eq!((commit.calls(), request.calls()), (1, 1));
+        assert!(scene.makes_way(&waker, &mut number), "the commit finds the closed database");
+        let longest = Duration::from_secs(1);
+        let refused =
+            scene.gate.try_begin_turn(asked, &request_waker, longest, &scene.epochs, &scene.clock).map(drop);
+        assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+        scene.gate.withdraw_turn(asked, &scene.clock);
+        scene.gate.leave(number.expect("it made way"), &scene.clock);
+    });
+}
+
+#[test]
+fn a_waker_that_panics_leaves_the_gate_as_it_was() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker panics in this test");
+        }
+    }
+    let scene = Arc::new(Scene::new());
+    let (counts, waker) = Counts::new(&scene);
+    let (mut panics, mut other) = (None, None);
+    scene.beside_a_turn_of_another_thread(|| {
+        assert!(!scene.makes_way(&Waker::from(Arc::new(Panics)), &mut panics));
+        assert!(!scene.makes_way(&waker, &mut other));
+    });
+    assert_eq!(counts.calls(), 1);
+    for number in [panics, other] {
+        scene.gate.leave(number.expect("it made way"), &scene.clock);
+    }
 }
 
 /// A closure that reads a table, and loses once. In its turn another thread does `work`, and has made way, or is done,

@@ -16,6 +16,7 @@ use ensile_base::sync::{Arc, Mutex, MutexGuard};
 use ensile_durability::DurabilityError;
 
 use super::threads::{SHIPPER, Threads};
+use crate::commit_gate::Gate;
 use crate::error::{Error, Result};
 use crate::session;
 use crate::shared_state::SharedState;
@@ -69,6 +70,18 @@ impl Drop for EndDatabaseThreads<'_> {
     }
 }
 
+/// Guard that wakes the tasks at the gate of a closed database. The drop comes after the release of the close's lock,
+/// because wakers run foreign code.
+struct WakeTasks<'d> {
+    gate: &'d Gate,
+}
+
+impl Drop for WakeTasks<'_> {
+    fn drop(&mut self) {
+        self.gate.wake_released();
+    }
+}
+
 impl OpenDatabase {
     /// Closes the database for `Database::close`, `Database::close_without_picture` and the drop of the last handle.
     /// Returns the epochs of lost commits; `None` without a loss.
@@ -80,6 +93,7 @@ impl OpenDatabase {
     fn close_by(&self, end_files: impl FnOnce() -> Closed) -> Result<Option<RangeInclusive<Epoch>>> {
         self.shared.life.check_process()?;
         // A second call waits for the first, and returns the same result.
+        let _wake = WakeTasks { gate: &self.shared.life.gate };
         let _leave = self.shared.storage.log.as_ref().map(|log| log.permit_close()).transpose()?;
         let mut closed = self.lock_closed()?;
         if closed.is_none() {
@@ -103,7 +117,8 @@ impl OpenDatabase {
             return Err(DurabilityError::InCallBack);
         }
         // The close under way waits for the thread of this waker, or is below the waker on the stack.
-        if self.shared.storage.log.as_ref().is_some_and(|log| log.is_in_waker()) {
+        let is_in_waker = self.shared.storage.log.as_ref().is_some_and(|log| log.is_in_waker());
+        if is_in_waker || self.shared.life.gate.call_backs().is_in_waker() {
             return self.closed.try_lock().ok_or(DurabilityError::InCallBack);
         }
         Ok(self.closed.lock())

@@ -221,7 +221,7 @@ fn checkpoint(shared: &SharedState, checkpointer: usize) {
 /// memory (M2), and expires readers that hold back too much (E6). `then` is called as soon as the result of the epoch's
 /// begin is known.
 pub(crate) fn heartbeat_tick(shared: &SharedState, then: &mut dyn FnMut(Advance)) {
-    shared.life.gate.end_overdue(&shared.clock);
+    shared.life.gate.tick(&shared.clock);
     let advanced = advance(shared);
     if !matches!(advanced, Advance::Advanced(_)) {
         shared.epochs.scan();

@@ -40,7 +40,8 @@ pub struct Tuning {
     /// Age at which a log begins a new file, if the current file is not empty; 4 s by default.
     pub log_file_interval: Duration,
     /// Limit of all log buffers together, in bytes; 64 MiB by default. At the limit a transaction waits before its
-    /// commit until the disk has taken some bytes. Every writing thread always has half a MiB, and a larger entry has
+    /// commit until the disk has taken some bytes; [`try_commit`](crate::Transaction::try_commit) returns
+    /// [`Error::Busy`](crate::Error::Busy) instead. Every writing thread always has half a MiB, and a larger entry has
     /// its own buffer.
     pub log_buffer_bytes_max: usize,
     /// Time for which a strict result waits for space on a full disk; 30 s by default. [`Duration::MAX`] waits for

@@ -14,7 +14,7 @@ use super::write_set::WriteSet;
 use super::{KEEP_BYTES_MAX, Read, Sets};
 use crate::record::Scratch;
 use crate::record::pin_scope::{Family, Kept, KeptSnapshot, Resting, forgets};
-use crate::shared_state::SharedState;
+use crate::shared_state::{CommitWaits, SharedState};
 use crate::worker::idle_workers::IdleWorkers;
 
 /// An open transaction's state, and an idle one's allocations.
@@ -34,12 +34,14 @@ pub(crate) struct Context<'p> {
     pub(crate) value: Vec<u8>,
     /// The keys of the index entries of a row being written.
     pub(crate) entry_keys: EntryKeys,
+    /// Waits of a commit that was busy. While the commit waits, its session has no worker.
+    pub(crate) waits: CommitWaits,
 }
 
 forgets!(
     Context: emptied [],
     forgotten [sets],
-    free [database, idle_workers, scratch, descents, rows, scan_key, value, entry_keys]
+    free [database, idle_workers, scratch, descents, rows, scan_key, value, entry_keys, waits]
 );
 
 /// The family of data kept under a transaction's pin.
@@ -75,6 +77,7 @@ impl Context<'_> {
             scan_key: Vec::new(),
             value: Vec::new(),
             entry_keys: EntryKeys::default(),
+            waits: CommitWaits::default(),
         }
     }
 

@@ -101,6 +101,25 @@ impl Sets<'_> {
         self.dead.forget_reads(kept);
     }
 
+    /// Forgets the results of a commit's preparation, after the commit has given everything back, so that the commit
+    /// can begin anew. Each entry is placed again: its record may be replaced by then. If the transaction has witnessed
+    /// leaves, the entries keep their records. The witness of an absent key includes the commit's own placeholder, and
+    /// only the placeholder's lock shows if another commit has filled the key since (C2).
+    #[cold]
+    pub(crate) fn forget_preparation(&mut self) {
+        let Self { reads, nodes, writes, order, .. } = self;
+        order.clear();
+        let keeps_records = nodes.len() > 0;
+        for write in &mut writes.entries {
+            write.forget_preparation(keeps_records);
+            // The commit has expected its own lock on the record, and has given the lock back.
+            if let Some(read) = write.read.and_then(|at| reads.get_mut(at as usize)) {
+                read.word = read.word.without_lock_bit();
+            }
+        }
+        debug_assert!(self.reads.iter().all(|read| !read.word.is_locked()), "reads wait for locks");
+    }
+
     /// Enters a write into the write-set, over an earlier write of the same key. Without a value the write is a delete.
     pub(crate) fn write(
         &mut self,

@@ -125,6 +125,19 @@ impl<'p> Write<'p> {
         record.resolve(pinned)
     }
 
+    /// Forgets the word before the lock, and the entry's record unless `keeps_record`.
+    pub(super) fn forget_preparation(&mut self, keeps_record: bool) {
+        debug_assert!(
+            self.placed.is_none() && self.replacement.is_none(),
+            "everything that was prepared is given back before"
+        );
+        debug_assert!(matches!(self.old_version, OldVersion::NoRoom), "room for a copy is given back before");
+        self.before = Word::PLACEHOLDER;
+        if !keeps_record {
+            self.record = None;
+        }
+    }
+
     /// Length of the key in bytes.
     #[inline]
     pub(crate) fn key_bytes(&self) -> usize {

@@ -11,6 +11,7 @@
 //! displaced_versions versions that commits have displaced: takes and frees
 //! garbage_collector  collection of garbage, with its limit (garbage_limit)
 //! commit_end         the end of all commits, for a close
+//! commit_waits       waits of a task's commit, between two tries
 //! ```
 //!
 //! Neighbours: below are the epochs, the log, the memory, tables, pictures and workers. `open` builds the state,
@@ -20,6 +21,7 @@
 mod audit;
 mod collector;
 mod commit_end;
+mod commit_waits;
 mod database_life;
 mod displaced_versions;
 mod durability_level;
@@ -33,6 +35,7 @@ mod stop_signal;
 mod table_registry;
 mod worker_registry;
 
+pub(crate) use commit_waits::CommitWaits;
 pub use durability_level::Durability;
 pub(crate) use durable_storage::DurableStorage;
 pub(crate) use settings::Settings;

@@ -6,6 +6,8 @@
 //! indexes     the entries of secondary indexes move with their rows
 //! prefetch    keys named ahead, so that their descents overlap
 //! retry_loop  closures: begin, run, commit, again after a conflict
+//! try_commit  a commit without a wait, for event loops
+//! turn_request turns without a wait, for event loops
 //! receipt     the TID and the epoch of a commit, and the wait until the commit is durable
 //! ```
 //! A transaction belongs to no thread and holds nothing that another transaction waits for. A transaction may stay open
@@ -18,6 +20,8 @@ pub(crate) mod prefetch;
 mod reads;
 pub(crate) mod receipt;
 mod retry_loop;
+mod try_commit;
+pub(crate) mod turn_request;
 mod writes;
 
 use std::mem::ManuallyDrop;
@@ -63,8 +67,12 @@ enum Ended {
     InCallBack,
     /// The transaction asked to be strict in a database without a log.
     Strict,
+    /// A try has committed the transaction, or has failed for another reason than a wait.
+    Tried,
 }
 
+/// Error text for a call after the last try of a commit.
+const HAS_ENDED: &str = "the transaction has ended: try_commit has committed or refused the transaction; begin another transaction";
 /// Error text for a strict transaction without a log.
 const NEEDS_LOG: &str =
     "a strict transaction needs a log: without one submit it, and ask its receipt for a picture";
@@ -284,8 +292,8 @@ impl<'db> Transaction<'db> {
         let shared: &SharedState = &self.database;
         kept.enter(
             #[inline(always)]
-            |pinned, Context { sets, .. }| {
-                let worker = session::worker_of(shared, worker);
+            |pinned, Context { sets, waits, .. }| {
+                let worker = session::worker_after_waits(shared, worker, waits);
                 debug_assert!(
                     worker.commit.slot().bound_epoch().is_none(),
                     "a session's worker commits nothing else (E2)"
@@ -293,7 +301,7 @@ impl<'db> Transaction<'db> {
                 if sets.writes.is_empty() {
                     commit::commit_reads(shared, worker, sets, pinned)
                 } else {
-                    commit::commit_writes(shared, worker, sets, pinned)
+                    commit::commit_writes(shared, worker, sets, pinned, None)
                 }
             },
             |_| Err(Error::Expired),
@@ -338,6 +346,7 @@ impl<'db> Transaction<'db> {
         self.durability = self.database.settings.durability;
         let Self { session, database, .. } = self;
         let Some(session) = &mut **session else { unreachable!("taken when the transaction ends") };
+        session.kept.run_outside_call(|context| context.waits.end(database));
         session.kept.renew_after(&database.epochs, wait)
     }
 
@@ -368,7 +377,12 @@ impl<'db> Transaction<'db> {
 impl Drop for Transaction<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        session::give_back(&mut self.session);
+        let Self { session, database, .. } = self;
+        session::give_back(
+            session,
+            #[inline(always)]
+            |session| session.end_waits(database),
+        );
     }
 }
 
@@ -389,6 +403,7 @@ fn error_of(why: Ended) -> Error {
         Ended::Forked => Error::forked(),
         Ended::InCallBack => Error::InCallBack,
         Ended::Strict => Error::Misuse(NEEDS_LOG.to_owned()),
+        Ended::Tried => Error::Misuse(HAS_ENDED.to_owned()),
     }
 }
 

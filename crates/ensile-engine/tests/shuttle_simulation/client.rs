@@ -4,12 +4,15 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+use std::time::Duration;
 
 use ensile_base::Tid;
 use ensile_base::random::Random;
 use ensile_engine::{Error, Readable, Receipt, Result, Transaction};
 use ensile_sim::history::{Predicate, Recorder, Trace, Value};
-use shuttle::thread;
+use shuttle::thread::{self, Thread};
 
 use crate::life::{GROUPS, Life, Row, number, whole};
 use crate::plan::{Kind, Operation, Plan};
@@ -17,12 +20,57 @@ use crate::plan::{Kind, Operation, Plan};
 /// Before how many of a hundred transactions a late table is opened.
 const LATE_TABLES_PERCENT: u64 = 20;
 
+/// Of a hundred tasks, how many commit in a turn.
+const TURNS_PERCENT: u64 = 25;
+/// The longest turn of a task, by the simulated clock.
+const TURN_MAX: Duration = Duration::from_millis(50);
+
 /// One session.
 pub(crate) struct Client {
     life: Arc<Life>,
     recorder: Recorder,
     random: Random,
     values: Values,
+}
+
+/// A task of an event loop, which sleeps until its waker is called.
+struct Task {
+    is_woken: Arc<AtomicBool>,
+    waker: Waker,
+}
+
+/// Wakes the thread of a task.
+struct WakesThread {
+    is_woken: Arc<AtomicBool>,
+    thread: Thread,
+}
+
+impl Wake for WakesThread {
+    fn wake(self: Arc<Self>) {
+        self.is_woken.store(true, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+impl Task {
+    fn new() -> Self {
+        let is_woken = Arc::new(AtomicBool::new(false));
+        let wakes = WakesThread { is_woken: Arc::clone(&is_woken), thread: thread::current() };
+        Self { is_woken, waker: Waker::from(Arc::new(wakes)) }
+    }
+
+    /// Tries until there is a result. Sleeps between two tries, for ever if nobody calls the waker.
+    fn wait<R>(&self, mut attempt: impl FnMut(&Waker) -> Result<Option<R>>) -> Result<R> {
+        loop {
+            self.is_woken.store(false, Ordering::SeqCst);
+            if let Some(result) = attempt(&self.waker)? {
+                return Ok(result);
+            }
+            while !self.is_woken.load(Ordering::SeqCst) {
+                thread::park();
+            }
+        }
+    }
 }
 
 /// Values that nobody else writes.
@@ -168,6 +216,11 @@ impl Client {
     /// A transaction that stays open for some steps between its operations.
     fn open(&mut self, reads_only: bool) -> Result<()> {
         let Self { life, recorder, random, values } = self;
+        let task = Task::new();
+        let is_task = life.plan.tasks_percent > 0 && random.percent(life.plan.tasks_percent);
+        let mut request =
+            (is_task && random.percent(TURNS_PERCENT)).then(|| life.db.request_turn(TURN_MAX, &task.waker));
+        let turn = request.as_mut().map(|request| task.wait(|waker| request.try_begin(waker))).transpose()?;
         let mut trace = recorder.begin(life.now());
         let mut tx = life.db.begin();
         let strict = random.percent(life.plan.strict_percent);
@@ -185,7 +238,15 @@ impl Client {
             recorder.abort(trace, life.now());
             return Ok(());
         }
-        let outcome = tx.submit();
+        let outcome = if is_task {
+            task.wait(|waker| match tx.try_commit(waker) {
+                Err(Error::Busy) => Ok(None),
+                tried => tried.map(Some),
+            })
+        } else {
+            tx.submit()
+        };
+        drop(turn);
         finish(life, recorder, trace, outcome, strict)
     }
 

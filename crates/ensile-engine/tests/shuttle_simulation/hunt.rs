@@ -6,6 +6,7 @@
 //! Neighbours: `life` runs a plan, `plan` says what it is made of.
 
 use ensile_base::clock::Clock;
+use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::random::Random;
 use ensile_engine::checkpoint::Strategy;
 use ensile_sim::{environment, schedules};
@@ -55,6 +56,8 @@ const PLANS: &[(&str, Draw)] = &[
     ("two-logs", two_logs),
     ("full-buffers", full_buffers),
     ("gaps", gaps),
+    ("tasks", tasks),
+    ("tasks-without-space", tasks_without_space),
     ("rewritten", rewritten),
     ("checkpoints", checkpoints),
     ("outgrown-in-walks", outgrown_in_walks),
@@ -316,6 +319,24 @@ fn full_buffers(random: &mut Random) -> Plan {
 /// Blocks of several sectors, so that a mark may be written whole where the block before it is not.
 fn gaps(random: &mut Random) -> Plan {
     Plan { strict_percent: 0, lives: 3, ..full_buffers(random) }
+}
+
+/// Open transactions of tasks, beside each other's turns.
+fn tasks(random: &mut Random) -> Plan {
+    Plan { kinds: [2, 6, 1, 0, 1], tasks_percent: 80, operations: [3, 3, 2, 2, 3, 1, 0, 0], ..narrow(random) }
+}
+
+/// Tasks with large entries, and one log buffer for each worker.
+fn tasks_without_space(random: &mut Random) -> Plan {
+    Plan {
+        kinds: [1, 6, 0, 0, 0],
+        tasks_percent: 80,
+        log_buffer_bytes_max: Some(LOG_BUFFER_BYTES),
+        // A later return of space, or a crash, stands in for a lost wake-up.
+        workers: random.next_between(1, 2) as usize,
+        crash_percent: 20,
+        ..full_buffers(random)
+    }
 }
 
 /// Records that are overwritten soon after, by values of one length.

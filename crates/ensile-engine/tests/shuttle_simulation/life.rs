@@ -110,6 +110,7 @@ impl Life {
                 displaced_bytes_max: plan.displaced_bytes_max,
                 // Small, so that logs get new files.
                 log_file_bytes: LOG_FILE_BYTES,
+                log_buffer_bytes_max: plan.log_buffer_bytes_max.unwrap_or(tuning.log_buffer_bytes_max),
                 ..tuning
             };
             let builder = Database::builder("unused").disk(Arc::new(disk.mounted()));

@@ -85,6 +85,10 @@ pub(crate) struct Plan {
     pub(crate) failing_reads_percent: u64,
     /// Of a hundred results, how many are waited for.
     pub(crate) strict_percent: u64,
+    /// Of a hundred open transactions, how many commit as tasks of an event loop, some of them in a turn.
+    pub(crate) tasks_percent: u64,
+    /// Bytes of the buffers of a log together, if not the usual number.
+    pub(crate) log_buffer_bytes_max: Option<usize>,
     /// Lengths of rows beyond their value, one of them for each.
     pub(crate) fillers: &'static [usize],
     pub(crate) indexed: bool,
@@ -150,6 +154,8 @@ impl Plan {
             kinds: [5, 2, 1, 2, 1],
             failing_reads_percent: 50,
             strict_percent: 50,
+            tasks_percent: 0,
+            log_buffer_bytes_max: None,
             fillers: [&[0][..], &[0, 8, 60], &[0, 200]][random.next_below(3) as usize],
             indexed,
             garbage_bytes_max: if random.percent(30) { 64 } else { 1 << 20 },

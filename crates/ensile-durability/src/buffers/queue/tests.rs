@@ -2,6 +2,7 @@
 //! others are counted no more.
 
 use std::cell::Cell;
+use std::task::Waker;
 
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Operation;
@@ -82,6 +83,71 @@ fn a_large_buffer_takes_the_place_of_free_ones_and_is_not_kept() {
     assert_eq!(queue.bytes(), bound);
     queue.give_back_empty(large);
     assert_eq!(free(&queue), 1);
+}
+
+/// A search without a wait: true if it has registered the waker.
+fn registers(queue: &BufferQueue, bound: usize, number: &mut Option<u64>) -> bool {
+    match queue.find_fresh(8, bound, || false, Waker::noop(), number).expect("no file is needed") {
+        FoundBuffer::Registered => true,
+        FoundBuffer::Fresh(buffer) => {
+            queue.give_back_empty(buffer);
+            false
+        }
+        FoundBuffer::Refused => panic!("nothing stops it"),
+    }
+}
+
+#[test]
+fn p2_each_return_of_space_releases_the_wakers_of_searches_that_found_none() {
+    let queue = BufferQueue::new();
+    queue.add_worker();
+    let mut number = None;
+    for _ in 0..3 {
+        let buffer = full(&queue);
+        assert!(registers(&queue, LOG_BUFFER_BYTES, &mut number));
+        assert!(registers(&queue, LOG_BUFFER_BYTES, &mut number), "again, in its place");
+        assert!(queue.take_released().is_empty(), "no space has come");
+        queue.give_back([buffer], 1);
+        assert_eq!(queue.take_released().len(), 1);
+        assert!(!registers(&queue, LOG_BUFFER_BYTES, &mut number), "the space is there");
+    }
+    queue.remove_worker(None);
+    assert_eq!(free(&queue), 1);
+}
+
+#[test]
+fn p2_a_stop_and_the_end_of_a_worker_release_wakers_and_a_withdrawn_waker_is_gone() {
+    let queue = BufferQueue::new();
+    queue.add_worker();
+    let mut buffer = full(&queue);
+    let mut number = None;
+    assert!(registers(&queue, LOG_BUFFER_BYTES, &mut number));
+    queue.wake_all();
+    assert_eq!(queue.take_released().len(), 1, "a stopped log is to be found");
+    assert!(registers(&queue, LOG_BUFFER_BYTES, &mut number));
+    buffer.recycle(1);
+    queue.remove_worker(Some(buffer));
+    assert_eq!(queue.take_released().len(), 1, "the worker's buffer is free");
+    queue.add_worker();
+    let buffer = full(&queue);
+    assert!(registers(&queue, LOG_BUFFER_BYTES, &mut number));
+    queue.withdraw(number.expect("it is registered"));
+    queue.give_back([buffer], 1);
+    assert!(queue.take_released().is_empty());
+}
+
+/// A logger that takes part-filled buffers leaves free ones to those who wait.
+#[test]
+fn p2_while_a_waker_waits_no_free_buffer_replaces_a_taken_one() {
+    let queue = BufferQueue::new();
+    queue.add_worker();
+    let buffer = full(&queue);
+    let mut number = None;
+    assert!(registers(&queue, LOG_BUFFER_BYTES, &mut number));
+    assert!(queue.free_buffer().is_none());
+    queue.give_back([buffer], 1);
+    assert!(queue.free_buffer().is_some_and(|buffer| buffer.is_empty()), "the waker is released");
+    queue.take_released().clear();
 }
 
 /// Files of which none can be had.
