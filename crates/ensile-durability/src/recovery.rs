@@ -66,5 +66,5 @@ pub use phase_times::RecoveryWatch;
 pub use progress::{Phase, PhaseReport, Progress};
 pub use replay_state::Recovery;
 pub use report::{RecoveryReport, TornTail};
-pub use scan::LogScan;
+pub use scan::{CheckpointAmount, LogScan};
 pub use single_thread::recover;

@@ -116,7 +116,7 @@ pub mod recovery {
 /// Statistics and health of an open database.
 pub mod stats {
     pub use ensile_durability::{CheckpointStats, Health, LogStats};
-    pub use ensile_memory::MemoryStats;
+    pub use ensile_memory::{MemoryStats, MemoryUse};
 
     pub use crate::database::health::{DatabaseHealth, Stats};
 

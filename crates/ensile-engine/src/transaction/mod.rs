@@ -25,6 +25,7 @@ use std::mem::ManuallyDrop;
 use ensile_base::sync::Arc;
 use ensile_durability::{DurabilityError, UserCode};
 use ensile_epoch::Pinned;
+use ensile_memory::MemoryRoom;
 
 use crate::commit::{self, Committed};
 use crate::database::{Database, DatabaseRef};
@@ -32,7 +33,7 @@ use crate::error::{Error, Result};
 use crate::session::{self, Session};
 use crate::sets::context::{Context, KeptContext};
 use crate::shared_state::{Durability, SharedState};
-use crate::tables::TableCore;
+use crate::tables::{CATALOG_ID, TableCore};
 use crate::worker::WorkerCounters;
 use receipt::Receipt;
 
@@ -183,6 +184,23 @@ impl<'db> Transaction<'db> {
         self.database.life.check_table(table)
     }
 
+    /// Refuses new data while the memory is full (M4).
+    #[inline(always)]
+    fn check_room(&self, table: &TableCore) -> Result<()> {
+        if self.database.settings.is_memory_limited { self.check_limited_room(table) } else { Ok(()) }
+    }
+
+    /// As [`Self::check_room`], in a database with a limit. The catalogue is never refused: tables must open.
+    #[inline(never)]
+    fn check_limited_room(&self, table: &TableCore) -> Result<()> {
+        let memory = &self.database.memory;
+        debug_assert!(memory.room() > MemoryRoom::Unlimited, "a limited database has a limited memory");
+        if memory.room() < MemoryRoom::Full || table.id == CATALOG_ID {
+            return Ok(());
+        }
+        Err(Error::memory_full(memory.memory_use()))
+    }
+
     /// Refuses calls after a failure.
     #[inline]
     fn check_alive(&self) -> Result<()> {
@@ -199,7 +217,7 @@ impl<'db> Transaction<'db> {
     ///
     /// # Errors
     /// [`Error::Conflict`] and [`Error::Expired`]: nothing was written, run the transaction again.
-    /// [`Error::Storage`]: the log takes no more writes.
+    /// [`Error::MemoryFull`]: nothing was written, delete rows first. [`Error::Storage`]: the log takes no more writes.
     pub fn submit(mut self) -> Result<Receipt<'db>> {
         UserCode::check_outside()?;
         let committed = self.finish()?;

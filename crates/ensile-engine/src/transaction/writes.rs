@@ -30,6 +30,7 @@ impl Transaction<'_> {
             return self.with_value(encode, |tx, value| tx.put_indexed(table, key, value));
         }
         self.check(table)?;
+        self.check_room(table)?;
         self.run_outside_call(
             #[inline(always)]
             |Context { sets, value, .. }| sets.put(table, key, Expect::Anything, value, encode),
@@ -79,6 +80,9 @@ impl Transaction<'_> {
         expect: Expect,
     ) -> Result<()> {
         self.check(table)?;
+        if value.is_some() {
+            self.check_room(table)?;
+        }
         self.enter(|pinned, Context { sets, entry_keys, scratch, .. }| {
             let mut maintenance = Maintenance { sets, entry_keys, scratch, pinned };
             let kept_in_step = maintenance.run(table, key, value);
@@ -100,6 +104,7 @@ impl Transaction<'_> {
             return self.with_value(encode, |tx, value| tx.insert_indexed(table, key, value));
         }
         self.check(table)?;
+        self.check_room(table)?;
         let put = self.enter_then(
             #[inline(always)]
             |pinned, Context { sets, scratch, .. }| sets.check_free(table, key, scratch, pinned),
@@ -162,6 +167,7 @@ impl Transaction<'_> {
         change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<()>,
     ) -> Result<bool> {
         self.check(table)?;
+        self.check_room(table)?;
         let row = self.enter(
             #[inline(always)]
             |pinned, Context { sets, scratch, .. }| {
