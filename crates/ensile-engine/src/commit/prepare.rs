@@ -190,8 +190,9 @@ fn check_room(shared: &SharedState, blocks: &mut Blocks) -> Result<()> {
 }
 
 /// Obtains the room that keeps the present version for snapshots (S1): room for a copy, or a replacement if the copy
-/// would be too large for a page (V1). A delete of such a row has its replacement already.
-#[inline]
+/// would be too large for a page (V1). A delete of such a row has its replacement already. Always inlined, as
+/// [`Placing::place`].
+#[inline(always)]
 fn reserve_version<'p>(
     shared: &SharedState,
     blocks: &mut Blocks,
@@ -244,6 +245,9 @@ struct Placing<'c, 'p> {
 impl<'c, 'p: 'c> Placing<'c, 'p> {
     /// Finds the record of an entry's key in the index, and puts a placeholder there if the key is missing (C3, §4.5).
     /// A delete of a missing key gets no record: the delete depends on the leaf instead.
+    ///
+    /// Always inlined, into the commits with a look at the room and into the commits without.
+    #[inline(always)]
     fn place(&mut self, write: &mut Write<'p>, arena: Arena<'c>) -> Result<()> {
         debug_assert!(write.record.is_none() && write.placed.is_none(), "an entry is placed once");
         let table = self.shared.tables.table(write.table);

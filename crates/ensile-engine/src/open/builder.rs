@@ -363,10 +363,10 @@ impl Builder {
     /// `Error::Misuse` for impossible settings, such as log folders that differ from the database's.
     /// `Error::Storage` with a text that gives the remedy, and a [kind](crate::Error::kind): `Retry` if another process
     /// has the folder, if the disk refuses, or if the system refuses a thread; `Restore` if a file is damaged or
-    /// missing; `FreeSpace` on a full disk; `FixCall` if the rows exceed [`Builder::memory_bytes_max`]; `WrongFolder` if
-    /// the folder was copied, restored or moved, holds other files, or is another program's, if the device of a log's
-    /// folder is not there, or if that folder is another database's. A failed open loses no data on disk and frees the
-    /// folder.
+    /// missing; `FreeSpace` on a full disk; `FixCall` if the rows exceed [`Builder::memory_bytes_max`]; `WrongFolder`
+    /// if the folder was copied, restored or moved, holds other files, or is another program's, if the device of a
+    /// log's folder is not there, or if that folder is another database's. A failed open loses no data on disk and
+    /// frees the folder.
     pub fn open(self) -> Result<Database> {
         self.open_as(Opening::OpenOrCreate)
     }

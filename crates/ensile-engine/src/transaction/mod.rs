@@ -184,17 +184,20 @@ impl<'db> Transaction<'db> {
         self.database.life.check_table(table)
     }
 
-    /// Refuses new data while the memory is full (M4).
+    /// As [`Self::check`], for new data: also refuses the call while the memory is full (M4).
     #[inline(always)]
-    fn check_room(&self, table: &TableCore) -> Result<()> {
-        if self.database.settings.is_memory_limited { self.check_limited_room(table) } else { Ok(()) }
+    fn check_put(&self, table: &TableCore) -> Result<()> {
+        self.check_alive()?;
+        if self.database.life.takes_puts(table) { Ok(()) } else { self.check_put_again(table) }
     }
 
-    /// As [`Self::check_room`], in a database with a limit. The catalogue is never refused: tables must open.
-    #[inline(never)]
-    fn check_limited_room(&self, table: &TableCore) -> Result<()> {
+    /// Slow path of [`Self::check_put`], in databases with a limit of the memory. The catalogue is never refused:
+    /// tables must open.
+    #[cold]
+    fn check_put_again(&self, table: &TableCore) -> Result<()> {
+        debug_assert!(self.ended.is_none(), "the caller refuses calls after a failure");
+        self.database.life.check_table(table)?;
         let memory = &self.database.memory;
-        debug_assert!(memory.room() > MemoryRoom::Unlimited, "a limited database has a limited memory");
         if memory.room() < MemoryRoom::Full || table.id == CATALOG_ID {
             return Ok(());
         }
