@@ -238,7 +238,7 @@ fn threads_exceed_the_limit_by_a_bounded_number_of_bytes() -> Result<()> {
                     let (rows, bytes) = [(1, 100), (1, 1 << 20), (200, 3000), (20, 300)][thread as usize % 4];
                     let mut refused = 0;
                     for run in 0.. {
-                        let first = thread << 40 | run * rows;
+                        let first = (thread << 40) | (run * rows);
                         let done = db.run(|tx| {
                             tx.set_durability(Durability::Relaxed);
                             (first..first + rows).try_for_each(|key| tx.put(table, &key, &vec![1; bytes]))
