@@ -86,6 +86,12 @@ pub const SHARED_OBJECT_BYTES_MIN: u64 = 64 << 10;
 /// Most bytes that a database maps and touches at open: half of the address space of a process on x86-64.
 pub const PREFAULT_BYTES_MAX: usize = 1 << 46;
 
+/// Most bytes by which the memory in use exceeds `Builder::memory_bytes_max`: half for writes under way, half for
+/// deletes (M4).
+pub const MEMORY_EXCESS_BYTES_MAX: u64 = 64 << 20;
+/// Least limit of the memory in use, in bytes: an empty database with a few threads fits.
+pub const MEMORY_BYTES_LEAST: u64 = 1 << 20;
+
 /// Least limit of displaced versions before a picture gives way, in bytes: the room of the largest page. A picture with
 /// a smaller limit would end at the first few commits. Small under shuttle, where pictures have few rows.
 pub const DISPLACED_BYTES_LEAST: u64 = if cfg!(shuttle) { 1 } else { 1 << 20 };

@@ -20,7 +20,7 @@ use ensile_base::sync::Mutex;
 const PAGE_BYTES: usize = 4096;
 
 /// Number of words of [`ProcessMarks`].
-const MARKS: usize = 2;
+const MARKS: usize = 3;
 
 /// Value of the word in a child that has opened nothing yet, and for ever if no page can be had.
 const CLEARED: u64 = 0;
@@ -143,7 +143,7 @@ impl fmt::Debug for Process {
     }
 }
 
-/// Two words that are 0 in every child forked after their creation. A nonzero word proves that the caller runs in the
+/// Words that are 0 in every child forked after their creation. A nonzero word proves that the caller runs in the
 /// process that set the word. A 0 proves nothing: [`ProcessMarks::process`] decides. If the kernel cannot clear pages,
 /// the words are always 0.
 pub struct ProcessMarks {
@@ -172,7 +172,7 @@ impl ProcessMarks {
         unsafe { self.words.as_ref() }
     }
 
-    /// The value of the first or second word (0 or 1).
+    /// The value of a word, by its number from 0.
     #[inline]
     #[must_use]
     pub fn get(&self, word: usize) -> u64 {
@@ -181,7 +181,7 @@ impl ProcessMarks {
         self.words()[word].load(Ordering::Relaxed)
     }
 
-    /// Sets the first or second word (0 or 1). Without a page the words stay 0.
+    /// Sets a word, by its number from 0. Without a page the words stay 0.
     pub fn set(&self, word: usize, value: u64) {
         if ptr::eq(self.words(), &NO_PAGE) {
             return;

@@ -86,8 +86,8 @@ pub use recoverable::{Entry, EntryKind, LoadedPages, Recoverable, Refused};
 pub use recovery::archive;
 pub use recovery::examination;
 pub use recovery::{
-    AdoptOptions, Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery,
-    RecoveryReport, RecoveryWatch, TornTail, adopt, adopt_with, recover,
+    AdoptOptions, CheckpointAmount, Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered,
+    Recovery, RecoveryReport, RecoveryWatch, TornTail, adopt, adopt_with, recover,
 };
 pub use reentrancy::{CallBackOwner, HeldGuard, OutermostUserCode, UserCode, WaitPermit};
 #[cfg(feature = "simulation")]

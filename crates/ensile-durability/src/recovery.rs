@@ -51,4 +51,4 @@ pub use install_generation::{Finished, ReadOnly, Recovered};
 pub use phase_times::RecoveryWatch;
 pub use replay_state::Recovery;
 pub use report::{Phase, PhaseReport, Progress, RecoveryReport, TornTail};
-pub use scan::{LogScan, recover};
+pub use scan::{CheckpointAmount, LogScan, recover};

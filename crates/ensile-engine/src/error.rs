@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use ensile_durability::{DurabilityError, ErrorKind, StorageError};
+use ensile_memory::MemoryUse;
 
 /// The engine's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -65,6 +66,19 @@ pub enum Error {
         bytes: usize,
         /// Limit in bytes.
         bytes_max: usize,
+    },
+    /// The memory in use has reached [`Builder::memory_bytes_max`](crate::Builder::memory_bytes_max). Nothing was
+    /// written. A refused put leaves its transaction open for reads and deletes; a refused commit ends the transaction.
+    /// Reads, deletes and checkpoints go on. Delete rows, and repeat the write a second later, or raise the limit.
+    #[error(
+        "not written: {bytes} bytes of memory are in use, and memory_bytes_max is {bytes_max}; delete rows and repeat the \
+         write a second later, or raise the limit"
+    )]
+    MemoryFull {
+        /// Bytes in use by rows, versions and indexes.
+        bytes: u64,
+        /// Limit in bytes.
+        bytes_max: u64,
     },
     /// An incorrect call or setting: wrong type for an existing table, a table of another database, an unknown index,
     /// too many tables. Nothing was written.
@@ -142,7 +156,7 @@ impl Error {
             | Self::Decode { .. }
             | Self::InCallBack => ErrorKind::FixCall,
             Self::Closed => ErrorKind::Closed,
-            Self::DiskFull(_) => ErrorKind::FreeSpace,
+            Self::DiskFull(_) | Self::MemoryFull { .. } => ErrorKind::FreeSpace,
             Self::Storage(error) => error.kind(),
         }
     }
@@ -160,6 +174,24 @@ impl Error {
             "not opened: the system starts no thread ({reason}); raise its limits on threads and memory and open again"
         );
         DurabilityError::NotOpened { kind: ErrorKind::Retry, text: text.into() }.into()
+    }
+
+    /// Error of a write while the memory is full (M4).
+    #[cold]
+    pub(crate) fn memory_full(memory: MemoryUse) -> Self {
+        Self::MemoryFull { bytes: memory.bytes, bytes_max: memory.bytes_max }
+    }
+
+    /// Error of an open whose rows exceed the limit of the memory. `memory` has the bytes of the rows. The database is
+    /// not open, and its folder is free.
+    #[cold]
+    pub(crate) fn too_large_for_memory(memory: MemoryUse) -> Self {
+        let MemoryUse { bytes, bytes_max } = memory;
+        let text = format!(
+            "not opened: the rows take at least {bytes} bytes of memory, and memory_bytes_max is {bytes_max}; raise the \
+             limit and open again"
+        );
+        DurabilityError::NotOpened { kind: ErrorKind::FixCall, text: text.into() }.into()
     }
 
     /// Error of a call in a process that was forked from the one that opened the database.
@@ -232,6 +264,8 @@ mod tests {
             (Error::decode("t", "u64".to_owned(), "too short".to_owned()), ErrorKind::FixCall),
             (Error::too_many("the number", 3, 2), ErrorKind::FixCall),
             (Error::no_thread(&std::io::ErrorKind::WouldBlock.into()), ErrorKind::Retry),
+            (Error::memory_full(super::MemoryUse { bytes: 3, bytes_max: 2 }), ErrorKind::FreeSpace),
+            (Error::too_large_for_memory(super::MemoryUse { bytes: 3, bytes_max: 2 }), ErrorKind::FixCall),
             (Error::forked(), ErrorKind::Reopen),
             (of(DurabilityError::OutcomeUnknown("why".into())), ErrorKind::Reopen),
             (of(DurabilityError::NotDurableYet("why".into())), ErrorKind::FreeSpace),

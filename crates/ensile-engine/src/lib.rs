@@ -118,7 +118,7 @@ pub mod recovery {
 pub mod stats {
     pub use ensile_base::figures::{Figure, FigureKind, FigureUnit};
     pub use ensile_durability::{CheckpointStats, Health, LogStats};
-    pub use ensile_memory::MemoryStats;
+    pub use ensile_memory::{MemoryStats, MemoryUse};
 
     pub use crate::database::figures::{figures, prometheus};
     pub use crate::database::health::{DatabaseHealth, Stats};

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use ensile_base::sync::plain_access;
 
 use crate::memory::Memory;
+use crate::meter::MemoryRoom;
 use crate::pool::UncutSpan;
 use crate::prefetch;
 use crate::size_class::SizeClass;
@@ -56,6 +57,8 @@ pub struct Cache {
     spans_left: usize,
     /// Bytes of blocks handed out, less the bytes of blocks taken back, that the memory does not count yet.
     uncounted_bytes: i64,
+    /// Bytes that the memory counts already, before the cache hands them out (M4). Never negative.
+    bytes_ahead: i64,
 }
 
 /// Number of bytes from which a cache reports to the memory: the caches share the memory's count.
@@ -90,7 +93,9 @@ impl Cache {
         };
         let shelves = (0..SizeClass::SPANNED).map(empty).collect();
         let batches = (0..SizeClass::SPANNED).map(|_| Vec::new()).collect();
-        Self { memory, shelves, batches, span: std::ptr::null_mut(), spans_left: 0, uncounted_bytes: 0 }
+        memory.meter().add_cache();
+        let (uncounted_bytes, bytes_ahead) = (0, 0);
+        Self { memory, shelves, batches, span: null(), spans_left: 0, uncounted_bytes, bytes_ahead }
     }
 
     /// A block of `class`, uninitialised, aligned to 8 bytes, and to 64 if the class is a multiple of 64. Aborts if the
@@ -116,10 +121,52 @@ impl Cache {
     #[inline(never)]
     fn report(&mut self) {
         let bytes = std::mem::take(&mut self.uncounted_bytes);
-        self.memory.count_live(bytes);
+        let counted_before = bytes.clamp(0, self.bytes_ahead);
+        self.bytes_ahead -= counted_before;
+        self.memory.meter().count(bytes - counted_before);
         if bytes < 0 {
             self.give_scattered();
         }
+    }
+
+    /// Reports all bytes to the memory's count, whatever their number.
+    pub fn report_now(&mut self) {
+        if self.uncounted_bytes != 0 {
+            self.report();
+        }
+    }
+
+    /// Counts bytes before their allocation: no other cache gets the room. False, and nothing is counted, if the room
+    /// below the memory's limit is smaller. The caller ends the use by [`Cache::end_set_aside`].
+    pub fn set_aside(&mut self, bytes: u64) -> bool {
+        debug_assert_eq!(self.bytes_ahead, 0, "bytes are set aside for one commit at a time");
+        let has_room = self.memory.meter().set_aside(bytes);
+        if has_room {
+            self.bytes_ahead = bytes as i64;
+        }
+        has_room
+    }
+
+    /// True while the cache has bytes left that were set aside.
+    #[must_use]
+    pub fn has_set_aside(&self) -> bool {
+        self.bytes_ahead > 0
+    }
+
+    /// Gives back the bytes that were set aside and not allocated.
+    pub fn end_set_aside(&mut self) {
+        if self.bytes_ahead > 0 {
+            self.report_now();
+            let unused = std::mem::take(&mut self.bytes_ahead);
+            self.memory.meter().count(-unused);
+        }
+    }
+
+    /// The room below the limit of the cache's memory.
+    #[inline]
+    #[must_use]
+    pub fn room(&self) -> MemoryRoom {
+        self.memory.room()
     }
 
     /// Gives all free blocks to the pool, if most of the memory in use is free: a single free block in a cache keeps a
@@ -307,9 +354,10 @@ unsafe fn take_lists(shelf: &mut Shelf, batches: &mut Vec<BlockList>) -> Vec<Non
 impl Drop for Cache {
     /// Reads nothing behind its pointers if the memory was released.
     fn drop(&mut self) {
-        let Self { memory, shelves, batches, span, spans_left, uncounted_bytes } = self;
+        let Self { memory, shelves, batches, span, spans_left, uncounted_bytes, bytes_ahead } = self;
+        debug_assert!(*bytes_ahead >= 0, "no more is handed out of bytes ahead than was set aside");
         memory.give_all(|pool| {
-            memory.count_live(*uncounted_bytes);
+            memory.meter().remove_cache(*uncounted_bytes - *bytes_ahead);
             let mut emptied = 0;
             for (index, (shelf, batches)) in shelves.iter_mut().zip(batches).enumerate() {
                 let class = SizeClass::from_index(index);

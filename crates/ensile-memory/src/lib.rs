@@ -9,6 +9,7 @@
 //! - Chunks are aligned to their size. A span serves one class until every block of the span is free (M1).
 //! - Free memory serves every size class, and goes back to the system at a bounded pace (M2).
 //! - Some memory is ready before a write, if a thread makes chunks ready (M3).
+//! - A memory with a limit says if new data must wait (M4).
 //!
 //! Neighbours: the engine's workers allocate index nodes and records here; the epoch crate decides when retired blocks
 //! may come back.
@@ -19,6 +20,7 @@ mod exchange;
 pub mod heap;
 mod live_blocks;
 mod memory;
+mod meter;
 mod pool;
 pub mod prefetch;
 mod size_class;
@@ -33,4 +35,5 @@ const IS_LABORATORY: bool = cfg!(feature = "laboratory");
 pub use cache::{Cache, FREED_WORD};
 pub use exchange::Exchange;
 pub use memory::{Memory, MemoryConfig, MemoryStats};
+pub use meter::{MemoryRoom, MemoryUse};
 pub use size_class::SizeClass;

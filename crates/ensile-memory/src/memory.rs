@@ -12,6 +12,7 @@ use std::sync::Arc;
 use ensile_base::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 use crate::live_blocks::BlocksInUse;
+use crate::meter::{MemoryMeter, MemoryRoom, MemoryUse};
 use crate::pool::{CHUNK_BYTES, SpanPool, UncutSpan};
 use crate::size_class::SizeClass;
 use crate::span::{BlockList, SpanBlocks};
@@ -31,13 +32,15 @@ pub struct MemoryConfig {
     /// True if blocks come from the process's allocator instead of slabs, in builds with the feature `laboratory`.
     /// Blocks not freed by the end are then never given back.
     pub general: bool,
+    /// Limit of the bytes in use; `None` for no limit. The memory only says if the limit is reached (M4).
+    pub bytes_max: Option<u64>,
 }
 
 impl MemoryConfig {
     /// Slabs with `prefault_bytes` touched beforehand.
     #[must_use]
     pub fn with_prefault(prefault_bytes: usize) -> Self {
-        Self { prefault_bytes, general: false }
+        Self { prefault_bytes, ..Self::default() }
     }
 }
 
@@ -53,8 +56,11 @@ pub struct MemoryStats {
     /// Bytes in large blocks.
     pub large_bytes: u64,
     /// Bytes of blocks in use, with large blocks: rows, versions and index nodes. The error is at most 64 KiB for each
-    /// worker. The remaining bytes of `chunk_bytes` are free for further blocks.
+    /// worker. Large commits under way count before they allocate, if the bytes have a limit. The remaining bytes of
+    /// `chunk_bytes` are free for further blocks.
     pub live_bytes: u64,
+    /// Limit of `live_bytes`; `None` for no limit.
+    pub bytes_max: Option<u64>,
 }
 
 ensile_base::figures! { MemoryStats {
@@ -72,8 +78,8 @@ pub struct Memory {
     wanted: Condvar,
     chunk_bytes: AtomicU64,
     large_bytes: AtomicU64,
-    /// Bytes of blocks in use, as the caches have reported. A sum of differences: a wrapped number is negative.
-    live_bytes: AtomicU64,
+    /// Bytes of blocks in use, and the room below the limit.
+    meter: MemoryMeter,
     /// Blocks handed out by caches.
     pub(crate) in_use: BlocksInUse,
 }
@@ -104,7 +110,7 @@ impl Memory {
             wanted: Condvar::new(),
             chunk_bytes: AtomicU64::new(0),
             large_bytes: AtomicU64::new(0),
-            live_bytes: AtomicU64::new(0),
+            meter: MemoryMeter::new(config.bytes_max),
             in_use: BlocksInUse::new(),
         })
     }
@@ -113,32 +119,42 @@ impl Memory {
     #[must_use]
     pub fn stats(&self) -> MemoryStats {
         let empty_bytes = (self.lock().empty_chunks() * CHUNK_BYTES) as u64;
-        // Relaxed: a figure for people.
-        let live_bytes = self.live_bytes.load(Ordering::Relaxed).cast_signed();
         // Relaxed, both: figures for people.
         MemoryStats {
             empty_bytes,
             chunk_bytes: self.chunk_bytes.load(Ordering::Relaxed),
             large_bytes: self.large_bytes.load(Ordering::Relaxed),
-            // One cache may have reported blocks taken back before another has reported the same blocks handed out.
-            live_bytes: live_bytes.max(0).cast_unsigned(),
+            live_bytes: self.meter.bytes(),
+            bytes_max: self.meter.bytes_max(),
         }
     }
 
     /// True if most of the memory in use is free, and the free part is worth giving back.
     pub(crate) fn is_sparse(&self) -> bool {
-        // Relaxed, both: figures, each a little old.
+        // Relaxed: a figure, a little old.
         let in_use = self.chunk_bytes.load(Ordering::Relaxed);
-        let live = self.live_bytes.load(Ordering::Relaxed).cast_signed().max(0).cast_unsigned();
+        let live = self.meter.bytes();
         // Relaxed: a figure. Large blocks are live, and lie outside the chunks.
         let live_in_chunks = live.saturating_sub(self.large_bytes.load(Ordering::Relaxed));
         in_use >= SPARSE_MIN && live_in_chunks < in_use / 2
     }
 
-    /// Adds the difference that a cache reports.
-    pub(crate) fn count_live(&self, bytes: i64) {
-        // Relaxed: a figure.
-        self.live_bytes.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
+    /// The count of the bytes in use, for the caches.
+    pub(crate) fn meter(&self) -> &MemoryMeter {
+        &self.meter
+    }
+
+    /// The room below the limit, a little old. The look costs a read of a line that is rarely written.
+    #[inline]
+    #[must_use]
+    pub fn room(&self) -> MemoryRoom {
+        self.meter.room()
+    }
+
+    /// Bytes in use, and the limit. The error is at most 64 KiB for each cache.
+    #[must_use]
+    pub fn memory_use(&self) -> MemoryUse {
+        self.meter.memory_use()
     }
 
     /// Number of blocks of a class that were allocated and not freed.
@@ -299,8 +315,7 @@ impl Memory {
             unsafe { address_space::unmap(region, bytes, CHUNK_BYTES) };
         }
         drop(pool);
-        // Relaxed: a figure.
-        self.live_bytes.store(0, Ordering::Relaxed);
+        self.meter.reset();
         // Relaxed, both: figures.
         self.chunk_bytes.store(0, Ordering::Relaxed);
         self.large_bytes.store(0, Ordering::Relaxed);

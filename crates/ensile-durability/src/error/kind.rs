@@ -25,8 +25,9 @@ pub enum ErrorKind {
     /// Use another folder, mount the missing device, open by the program or the machine that the text names, or adopt
     /// a copy. Nothing was changed.
     WrongFolder,
-    /// Free space on the disk. A call that returned `DiskFull` did nothing: repeat the call. After any other error of
-    /// this kind the result may be committed: do not repeat the write. Wait again, or open again, as the text says.
+    /// Free space on the disk, or memory after `MemoryFull`. A call that returned `DiskFull` or `MemoryFull` did
+    /// nothing: repeat the call. After any other error of this kind the result may be committed: do not repeat the
+    /// write. Wait again, or open again, as the text says.
     FreeSpace,
     /// Restore the folder, or the file that the text names, from a backup or a copy.
     Restore,

@@ -51,6 +51,15 @@ fn claim_archive(keeper: &mut ManifestKeeper, config: &LogConfig) -> Result<Lock
     Ok(Locks::empty())
 }
 
+/// Amount of a checkpoint, as its manifest states the amount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointAmount {
+    /// Number of entries.
+    pub entries: u64,
+    /// Bytes that a load reads, with headers and padding.
+    pub bytes: u64,
+}
+
 /// Reading of the logs, file by file: the first part of a recovery.
 #[derive(Debug)]
 pub struct LogScan {
@@ -108,6 +117,15 @@ impl LogScan {
         let mut recovery = Recovery::new(disk, keeper, config, locks, load, judged);
         (recovery.archive, recovery.is_archive_listed) = (archive, is_archive_listed);
         Ok(Self { recovery, hint, listed, files, taken, read })
+    }
+
+    /// Amount of the installed checkpoint, known before any row is read.
+    #[must_use]
+    pub fn checkpoint_amount(&self) -> CheckpointAmount {
+        self.recovery.load.checkpoint().map_or(CheckpointAmount::default(), |checkpoint| CheckpointAmount {
+            entries: checkpoint.entries(),
+            bytes: checkpoint.bytes(),
+        })
     }
 
     /// Reads one file that no thread has taken. `false` if no file is left, even while other threads still read files.

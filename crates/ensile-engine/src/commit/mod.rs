@@ -8,6 +8,7 @@
 //! cleanup          register_garbage, or abandon              after unbinding
 //! before_images    values that are replaced, if the log has them
 //! pending_removes  pages that are changed, and versions that a picture under way needs
+//! room             memory below the limit, if the memory has a limit
 //! ```
 //! Invariants, each from `docs/internals/protocols/commit.md`:
 //! - E1: Between bind and unbind nothing waits (except for record locks), nothing fails for lack of memory or space,
@@ -29,6 +30,7 @@ mod cleanup;
 mod install;
 mod pending_removes;
 mod prepare;
+mod room;
 mod validation;
 
 use std::task::Waker;
@@ -222,6 +224,9 @@ impl Commit<'_, '_> {
                 self.abandon(versions);
             }
         }
+        if self.shared.settings.is_memory_limited {
+            self.worker.blocks.end_set_aside();
+        }
         committed
     }
 
@@ -229,8 +234,12 @@ impl Commit<'_, '_> {
     /// or copies sends the commit back.
     #[inline(always)]
     fn prepare_and_take_effect(&mut self) -> Result<Committed> {
-        self.place()?;
-        let log_bytes = self.reserve()?;
+        let log_bytes = if self.shared.settings.is_memory_limited {
+            self.prepare_with_room()?
+        } else {
+            self.place()?;
+            self.reserve()?
+        };
         loop {
             if !self.shared.settings.commits_plainly {
                 self.prepare_displaced();

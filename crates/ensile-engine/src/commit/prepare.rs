@@ -27,6 +27,16 @@ use crate::worker::Worker;
 impl Commit<'_, '_> {
     /// Gives every entry of the write-set its record (C3).
     pub(super) fn place(&mut self) -> Result<()> {
+        self.place_by::<false>()
+    }
+
+    /// As [`Self::place`], with a look at the room of the memory before each entry (M4).
+    pub(super) fn place_watched(&mut self) -> Result<()> {
+        self.place_by::<true>()
+    }
+
+    #[inline(always)]
+    fn place_by<const IS_WATCHED: bool>(&mut self) -> Result<()> {
         let Self { shared, worker, sets, pinned, turned } = self;
         if worker.appender.is_none() {
             shared.storage.check_unlogged()?;
@@ -43,7 +53,12 @@ impl Commit<'_, '_> {
             let _entered = enter_index(shared, commit, turned, is_of_catalogue)?;
             let mut placing =
                 Placing { shared, appender, memory, changes, nodes, run: None, pinned: *pinned };
-            unplaced.try_for_each(|write| placing.place(write, arena))?;
+            unplaced.try_for_each(|write| {
+                if IS_WATCHED {
+                    check_room(shared, placing.memory.blocks)?;
+                }
+                placing.place(write, arena)
+            })?;
         }
         debug_assert!(
             entries.iter().all(|write| write.record.is_some() || write.kind == WriteKind::Delete),
@@ -55,6 +70,17 @@ impl Commit<'_, '_> {
     /// Obtains memory and log space for the whole write-set, and puts the records into lock order. Returns the length
     /// of the log entry in bytes.
     pub(super) fn reserve(&mut self) -> Result<usize> {
+        self.reserve_by::<false>()
+    }
+
+    /// As [`Self::reserve`], with a look at the room of the memory before each entry (M4). While the memory is full, a
+    /// delete copies no version: its record is replaced, and becomes the version.
+    pub(super) fn reserve_watched(&mut self) -> Result<usize> {
+        self.reserve_by::<true>()
+    }
+
+    #[inline(always)]
+    fn reserve_by<const IS_WATCHED: bool>(&mut self) -> Result<usize> {
         let Self { shared, worker, sets, pinned, .. } = self;
         // A boundary may be published between this guess and the commit's epoch; then `check_room` refuses the commit.
         debug_assert!(
@@ -69,6 +95,9 @@ impl Commit<'_, '_> {
         let mut log_bytes = 0;
         for (at, write) in entries.iter_mut().enumerate() {
             let Some(record) = write.record else { continue };
+            if IS_WATCHED {
+                check_room(shared, &mut worker.blocks)?;
+            }
             order.push(LockOrder { record, at: at as u32 });
             let record = record.resolve(*pinned);
             let word = record.word();
@@ -78,13 +107,17 @@ impl Commit<'_, '_> {
                     !(in_place && write.may_overwrite(word) && record.fits(write.value_bytes()))
                 }
                 // The word does not matter: a commit may fill a placeholder before this commit locks it (V1).
-                WriteKind::Delete => !VersionPage::takes(record.class()),
+                WriteKind::Delete => {
+                    let is_copied = VersionPage::takes(record.class());
+                    !is_copied
+                        || (IS_WATCHED && needs_version(word, boundary) && worker.blocks.is_memory_full())
+                }
             };
             if is_replaced {
                 // The replacement gets its word at its publication: another commit may hold the lock of the present
                 // word.
                 write.replacement = Some(worker.blocks.create_record(arena.value(write), Word::PLACEHOLDER));
-            } else if !word.is_absent() && word.epoch() < boundary {
+            } else if needs_version(word, boundary) {
                 reserve_version(shared, &mut worker.blocks, write, record, arena.value(write), boundary);
             }
             if logging && is_logged(write.table) {
@@ -190,9 +223,23 @@ impl CommitTask<'_> {
     }
 }
 
-/// Obtains the room that keeps the present version for snapshots (S1): room for a copy, or a replacement if the copy
-/// would be too large for a page (V1). A delete of such a row has its replacement already.
+/// True if snapshots need the version of this word (S1).
+#[inline(always)]
+fn needs_version(word: Word, boundary: Epoch) -> bool {
+    !word.is_absent() && word.epoch() < boundary
+}
+
+/// Refuses a commit if the memory lacks room (M4).
 #[inline]
+fn check_room(shared: &SharedState, blocks: &mut Blocks) -> Result<()> {
+    debug_assert!(shared.settings.is_memory_limited, "a memory without a limit has room");
+    if blocks.lacks_room() { Err(Error::memory_full(shared.memory.memory_use())) } else { Ok(()) }
+}
+
+/// Obtains the room that keeps the present version for snapshots (S1): room for a copy, or a replacement if the copy
+/// would be too large for a page (V1). A delete of such a row has its replacement already. Always inlined, as
+/// [`Placing::place`].
+#[inline(always)]
 fn reserve_version<'p>(
     shared: &SharedState,
     blocks: &mut Blocks,
@@ -245,6 +292,9 @@ struct Placing<'c, 'p> {
 impl<'c, 'p: 'c> Placing<'c, 'p> {
     /// Finds the record of an entry's key in the index, and puts a placeholder there if the key is missing (C3, §4.5).
     /// A delete of a missing key gets no record: the delete depends on the leaf instead.
+    ///
+    /// Always inlined, into the commits with a look at the room and into the commits without.
+    #[inline(always)]
     fn place(&mut self, write: &mut Write<'p>, arena: Arena<'c>) -> Result<()> {
         debug_assert!(write.record.is_none() && write.placed.is_none(), "an entry is placed once");
         let table = self.shared.tables.table(write.table);

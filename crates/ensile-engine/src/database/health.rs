@@ -5,7 +5,7 @@
 use ensile_base::Epoch;
 use ensile_base::sync::Ordering;
 use ensile_durability::{CheckpointStats, Health, LogStats, ShippingStats};
-use ensile_memory::MemoryStats;
+use ensile_memory::{MemoryRoom, MemoryStats, MemoryUse};
 
 use crate::database::Database;
 use crate::shared_state::SharedState;
@@ -89,6 +89,9 @@ pub struct DatabaseHealth {
     /// Statement that the database is fenced: another machine has taken over from the shared store. Use the database of
     /// that machine.
     pub fenced: Option<String>,
+    /// Use of the memory, while writes are refused because the memory in use has reached
+    /// [`Builder::memory_bytes_max`](crate::Builder::memory_bytes_max). Delete rows, or raise the limit.
+    pub memory_full: Option<MemoryUse>,
     /// True if the heartbeat panicked because of a bug: no commit becomes durable any more. Open the database again,
     /// and report the bug.
     pub heartbeat_has_panicked: bool,
@@ -107,6 +110,7 @@ impl DatabaseHealth {
             && self.checkpoint_failing.is_none()
             && self.archive_error.is_none()
             && self.fenced.is_none()
+            && self.memory_full.is_none()
             && !self.heartbeat_has_panicked
             && !self.is_forked
     }
@@ -141,6 +145,7 @@ impl Database {
                 .and_then(|checkpoints| checkpoints.repeated_failure()),
             archive_error: archive_error(shared),
             fenced: fence_reason(shared),
+            memory_full: (shared.memory.room() >= MemoryRoom::Full).then(|| shared.memory.memory_use()),
             heartbeat_has_panicked: shared.heartbeat.has_panicked(),
             is_forked: !shared.life.is_own_process(),
         }

@@ -47,6 +47,8 @@ pub struct Builder {
     pub(crate) clock: Clock,
     /// The requested level. The default is strict with a log, and relaxed without a log.
     pub(super) durability: Option<Durability>,
+    /// Limit of the memory in use, in bytes; `None` for no limit.
+    pub(super) memory_bytes_max: Option<u64>,
     pub(super) is_without_log: bool,
     pub(super) log_folders: Option<Vec<PathBuf>>,
     pub(super) checkpoint_folders: Option<Vec<PathBuf>>,
@@ -77,6 +79,7 @@ impl Builder {
             disk: None,
             clock: Clock::machine(),
             durability: None,
+            memory_bytes_max: None,
             is_without_log: false,
             log_folders: None,
             checkpoint_folders: None,
@@ -94,6 +97,7 @@ impl Builder {
                 process_safe: false,
                 commits_plainly: true,
                 garbage_bytes_max: 256 << 20,
+                is_memory_limited: false,
                 pictures: false,
                 semi_fuzzy: Tuning::default().semi_fuzzy,
                 displaced_bytes_max: Tuning::default().displaced_bytes_max,
@@ -308,6 +312,38 @@ impl Builder {
         self
     }
 
+    /// Sets the limit of the memory of rows, old versions and indexes together, in bytes; 1 MiB at least. No limit by
+    /// default.
+    ///
+    /// At the limit a write gets [`Error::MemoryFull`](crate::Error::MemoryFull) before anything is changed. Reads,
+    /// deletes, checkpoints and the opening of tables go on. The memory of deleted rows is free for writes within a
+    /// second, unless a transaction or a snapshot stays open; half of the limit bounds
+    /// [`Builder::garbage_bytes_max`], too. A transaction that deletes and writes is refused as a write. An open is
+    /// refused if the rows of the folder exceed the limit.
+    ///
+    /// The memory in use exceeds the limit by 64 MiB at most (`MEMORY_EXCESS_BYTES_MAX`), whatever the number of
+    /// threads. The limit does not count free memory that the database keeps
+    /// ([`MemoryStats`](crate::stats::MemoryStats) has the figures), log buffers, checkpoints, and the write-sets of
+    /// open transactions. If the system refuses memory, the process aborts: set the limit well below the machine's
+    /// memory.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Error};
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = Database::builder_in_memory().memory_bytes_max(1 << 20).open()?;
+    /// let notes = db.table::<u64, Vec<u8>>("notes")?;
+    /// let full = (0..100).try_for_each(|key| db.run(|tx| tx.put(&notes, &key, &vec![0; 100_000])));
+    /// assert!(matches!(full, Err(Error::MemoryFull { bytes_max: 1_048_576, .. })));
+    /// db.run(|tx| tx.delete(&notes, &0))?; // deletes go on
+    /// # Ok(()) }
+    /// ```
+    pub fn memory_bytes_max(mut self, bytes: u64) -> Self {
+        self.memory_bytes_max = Some(bytes);
+        self.settings.is_memory_limited = true;
+        self
+    }
+
     /// Sets the settings for experts: see [`Tuning`].
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.settings.semi_fuzzy = tuning.semi_fuzzy;
@@ -327,9 +363,10 @@ impl Builder {
     /// `Error::Misuse` for impossible settings, such as log folders that differ from the database's.
     /// `Error::Storage` with a text that gives the remedy, and a [kind](crate::Error::kind): `Retry` if another process
     /// has the folder, if the disk refuses, or if the system refuses a thread; `Restore` if a file is damaged or
-    /// missing; `FreeSpace` on a full disk; `WrongFolder` if the folder was copied, restored or moved, holds other
-    /// files, or is another program's, if the device of a log's folder is not there, or if that folder is another
-    /// database's. A failed open loses no data on disk and frees the folder.
+    /// missing; `FreeSpace` on a full disk; `FixCall` if the rows exceed [`Builder::memory_bytes_max`]; `WrongFolder`
+    /// if the folder was copied, restored or moved, holds other files, or is another program's, if the device of a
+    /// log's folder is not there, or if that folder is another database's. A failed open loses no data on disk and
+    /// frees the folder.
     pub fn open(self) -> Result<Database> {
         self.open_as(Opening::OpenOrCreate)
     }

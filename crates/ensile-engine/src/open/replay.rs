@@ -14,6 +14,7 @@
 //! (`pictures::loaded_pages`). The next picture writes only the marked pages.
 //!
 //! Invariants:
+//! - M4: A recovery ends if the rows exceed the limit of the memory by more than a running database can.
 //! - E3: A thread in a block holds a pin. Memory unlinked by another thread in the meantime is freed later.
 //!
 //! Neighbours: the durability crate calls [`Recoverable::replay`]. `worker` writes the records, `tombstones` has the
@@ -28,10 +29,11 @@ use std::sync::Arc as StdArc;
 use ensile_base::Epoch;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, AtomicU64, Mutex, Ordering};
-use ensile_durability::{Entry, Recoverable, Refused};
+use ensile_durability::{CheckpointAmount, DurabilityError, Entry, Recoverable, Refused};
 use ensile_epoch::{EpochConfig, Epochs, PinHandle, Pinned};
-use ensile_memory::Memory;
+use ensile_memory::{Memory, MemoryUse};
 
+use crate::error::Error;
 use crate::formats::checkpoint_entry;
 use crate::formats::log_entry::Writes;
 use crate::pictures::loaded_pages::{LoadedMaps, LoadedTablePages};
@@ -40,6 +42,13 @@ use crate::record::tree::{RecordInsert, RecordRun, RecordTree};
 use crate::tables::catalog::Trees;
 use tombstones::{BlockDeletes, Tombstones};
 use worker::{GROUP, PendingWrite, ReplayWorker};
+
+/// Bytes of a checkpoint's entry that are no key and no value: TID, and the lengths of entry and key.
+const ENTRY_HEADER_BYTES: u64 = 14;
+/// Part of a checkpoint's bytes that may be headers of blocks and padding: one of so many.
+const PADDING_PART: u64 = 16;
+/// Least memory of a row, in bytes: the header of its record, and its place in a full leaf of the index.
+const ROW_BYTES_MIN: u64 = 40;
 
 /// A table under recovery.
 #[derive(Clone)]
@@ -72,6 +81,8 @@ pub(crate) struct Replay {
     #[expect(clippy::vec_box, reason = "taken and given back once per block: as a pointer")]
     sessions: Mutex<Vec<Box<ReplaySession>>>,
     tombstones: Tombstones,
+    /// Use of the memory at which a block was refused; `None` while the rows are within the limit.
+    excess: Mutex<Option<MemoryUse>>,
     /// Epochs of the replay alone, for reclamation. The epochs advance at each progress report of the durability crate.
     epochs: Epochs,
     /// Number of advances of the epochs.
@@ -88,9 +99,36 @@ impl Replay {
             tables: Mutex::new(HashMap::new()),
             sessions: Mutex::new(Vec::new()),
             tombstones: Tombstones::new(),
+            excess: Mutex::new(None),
             epochs: Epochs::new(&config),
             ticks: AtomicU64::new(0),
         }
+    }
+
+    /// Refuses a checkpoint whose rows exceed the limit of the memory, before any row is loaded. The estimate is below
+    /// the memory of the rows, unless keys have long prefixes in common (M4).
+    pub(crate) fn check_estimate(&self, checkpoint: CheckpointAmount) -> Result<(), Error> {
+        let CheckpointAmount { entries, bytes } = checkpoint;
+        let data = (bytes - bytes / PADDING_PART).saturating_sub(entries * ENTRY_HEADER_BYTES);
+        let bytes = data.max(entries * ROW_BYTES_MIN);
+        let needed = MemoryUse { bytes, ..self.memory.memory_use() };
+        if needed.is_beyond_excess() { Err(Error::too_large_for_memory(needed)) } else { Ok(()) }
+    }
+
+    /// Refuses a block if the loaded rows exceed the limit of the memory (M4).
+    fn check_memory(&self) -> Result<(), Refused> {
+        let memory = self.memory.memory_use();
+        if !memory.is_beyond_excess() {
+            return Ok(());
+        }
+        self.excess.lock().get_or_insert(memory);
+        Err(Refused { entry: 0, detail: "the rows exceed the limit of the memory".to_owned() })
+    }
+
+    /// The reason of a failed step: the limit of the memory, if this replay has refused a block for the limit.
+    #[cold]
+    pub(crate) fn reason_of(&self, error: DurabilityError) -> Error {
+        self.excess.lock().map_or_else(|| error.into(), Error::too_large_for_memory)
     }
 
     /// Runs `work` in a session without another thread, under the session's pin.
@@ -233,10 +271,12 @@ impl Replay {
 
 impl Recoverable for Replay {
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.check_memory()?;
         self.in_session(|worker, tables, pinned| self.replay_block(entries, tables, worker, pinned))
     }
 
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.check_memory()?;
         self.in_session(|worker, _, pinned| {
             let table = self.table(section, worker);
             self.load_block(entries, &table.tree, worker, pinned)

@@ -7,7 +7,7 @@ use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::limits::{DISPLACED_BYTES_LEAST, PREFAULT_BYTES_MAX};
+use ensile_base::limits::{DISPLACED_BYTES_LEAST, MEMORY_BYTES_LEAST, PREFAULT_BYTES_MAX};
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, Process, RealDisk};
 use ensile_durability::{
@@ -27,6 +27,9 @@ use crate::error::{Error, Result};
 use crate::shared_state::{Durability, DurableStorage, SharedParts, SharedState};
 use crate::tables::catalog::Catalog;
 use crate::worker::pinning::Cores;
+
+/// Part of the limit of the memory that garbage may take, before readers are ended: one of so many.
+const GARBAGE_PART: u64 = 2;
 
 /// Running parts of an open store.
 type Running = (StdArc<Log>, (StdArc<Checkpoints>, Option<StdArc<Shipper>>));
@@ -65,6 +68,12 @@ impl Builder {
         if self.tuning.prefault_bytes > PREFAULT_BYTES_MAX {
             return Err(Error::Misuse(format!("prefault_bytes is above {PREFAULT_BYTES_MAX}")));
         }
+        if self.memory_bytes_max.is_some_and(|bytes| bytes < MEMORY_BYTES_LEAST) {
+            return Err(Error::Misuse(format!("memory_bytes_max is below {MEMORY_BYTES_LEAST}")));
+        }
+        if self.memory_bytes_max.is_some_and(|bytes| bytes < self.tuning.prefault_bytes as u64) {
+            return Err(Error::Misuse("prefault_bytes is above memory_bytes_max".to_owned()));
+        }
         if self.tuning.displaced_bytes_max < DISPLACED_BYTES_LEAST {
             return Err(Error::Misuse(format!("displaced_bytes_max is below {DISPLACED_BYTES_LEAST}")));
         }
@@ -81,6 +90,7 @@ impl Builder {
         self.check_shipping(opening)?;
         let cores = if self.tuning.pin_workers { Some(Cores::of_this_thread()?) } else { None };
         let mut memory = MemoryConfig::with_prefault(self.tuning.prefault_bytes);
+        memory.bytes_max = self.memory_bytes_max;
         self.settings.switches.apply_to_memory(&mut memory);
         let memory = Memory::new(&memory);
         let disk = self.disk_for(opening)?;
@@ -107,6 +117,10 @@ impl Builder {
         let (clock, mut settings) = (self.clock.clone(), self.settings.clone());
         settings.pictures |= checkpoints.is_some() && self.strategy() == Strategy::Pictures;
         settings.is_without_log = self.is_without_log;
+        if let Some(memory_bytes_max) = self.memory_bytes_max {
+            // An idle reader must not keep the memory full for ever (M4).
+            settings.garbage_bytes_max = settings.garbage_bytes_max.min(memory_bytes_max / GARBAGE_PART);
+        }
         let usual = if self.is_without_log { Durability::Relaxed } else { Durability::Strict };
         settings.durability = self.durability.unwrap_or(usual);
         let parts = SharedParts {
@@ -163,6 +177,7 @@ impl Builder {
         let threads = self.settings.recovery_threads;
         let mut phases = RecoveryWatch::new(&self.clock);
         let scan = LogScan::begin(disk, config)?;
+        replay.check_estimate(scan.checkpoint_amount())?;
         in_parallel(threads, || scan.step(), |_| {})?;
         let recovery = scan.finish()?;
         phases.end(Phase::Scan, threads);
@@ -174,7 +189,7 @@ impl Builder {
         let begun = phases.phase_start();
         in_parallel(
             threads,
-            || recovery.load_step(replay),
+            || recovery.load_step(replay).map_err(|error| replay.reason_of(error)),
             |first| {
                 if first {
                     tell(begun)
@@ -185,7 +200,7 @@ impl Builder {
         let begun = phases.phase_start();
         in_parallel(
             threads,
-            || recovery.replay_step(replay),
+            || recovery.replay_step(replay).map_err(|error| replay.reason_of(error)),
             |first| {
                 if first {
                     tell(begun)

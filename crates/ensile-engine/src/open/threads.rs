@@ -237,6 +237,7 @@ pub(crate) fn heartbeat_tick(shared: &SharedState, then: &mut dyn FnMut(Advance)
     if let Some(mut collector) = shared.heartbeat.collector.try_lock_unless_panicked() {
         shared.collection_tick(&mut collector);
         shared.collection_step(&mut collector);
+        shared.report_idle_use(&mut collector);
     }
     shared.memory.give_back_step();
 }

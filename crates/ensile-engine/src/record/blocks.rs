@@ -15,7 +15,7 @@ use std::sync::Arc;
 use ensile_base::sync::{AtomicU64, Ordering, fence, plain_access};
 use ensile_epoch::{Epochs, GarbageList};
 use ensile_index::NodeMemory;
-use ensile_memory::{Cache, Memory, SizeClass};
+use ensile_memory::{Cache, Memory, MemoryRoom, SizeClass};
 
 use super::layout::{ADDRESS_BITS, ADDRESS_MASK, DATA_WORD, HEADER_BYTES, PAGED};
 use super::ownership::{RetiredRecord, VersionRoom};
@@ -33,6 +33,8 @@ pub(crate) struct Blocks {
     full: Vec<PageBlock>,
     /// Number of rooms for versions that were taken and not given back.
     rooms: usize,
+    /// Room of the memory from which the present commit is refused; `None` for a commit that is never refused (M4).
+    refused_from: Option<MemoryRoom>,
 }
 
 /// The place of the next version before a commit: [`Blocks::rewind`] goes back to the place if the commit fails. Not
@@ -45,7 +47,50 @@ pub(crate) struct VersionPlace {
 
 impl Blocks {
     pub(crate) fn new(cache: Cache) -> Self {
-        Self { cache, page: VersionPage::null(), full: Vec::new(), rooms: 0 }
+        Self { cache, page: VersionPage::null(), full: Vec::new(), rooms: 0, refused_from: None }
+    }
+
+    /// Begins a commit that is refused from this room of the memory on (M4).
+    pub(crate) fn refuse_from(&mut self, room: Option<MemoryRoom>) {
+        debug_assert!(!self.cache.has_set_aside(), "the commit before has given back what it set aside");
+        self.refused_from = room;
+    }
+
+    /// True if the present commit is refused: the memory lacks room, and no bytes are left that were set aside.
+    #[inline]
+    pub(crate) fn lacks_room(&mut self) -> bool {
+        self.refused_from.is_some_and(|room| self.cache.room() >= room) && self.lacks_room_now()
+    }
+
+    /// As [`Blocks::lacks_room`], after a count of the worker's own frees.
+    #[cold]
+    fn lacks_room_now(&mut self) -> bool {
+        if self.cache.has_set_aside() {
+            return false;
+        }
+        self.cache.report_now();
+        self.refused_from.is_some_and(|room| self.cache.room() >= room)
+    }
+
+    /// True if new data must wait for memory.
+    pub(crate) fn is_memory_full(&self) -> bool {
+        self.cache.room() >= MemoryRoom::Full
+    }
+
+    /// Sets memory aside for a commit. False if the memory has less room.
+    pub(crate) fn set_aside(&mut self, bytes: u64) -> bool {
+        debug_assert!(self.refused_from.is_some(), "a commit that is never refused needs no promise");
+        self.cache.set_aside(bytes)
+    }
+
+    /// Gives back the unused part of the memory that was set aside, at the end of a commit.
+    pub(crate) fn end_set_aside(&mut self) {
+        self.cache.end_set_aside();
+    }
+
+    /// Adds the worker's own count to the count of the memory.
+    pub(crate) fn report_use(&mut self) {
+        self.cache.report_now();
     }
 
     /// Gives free blocks to the pool, if most of the memory in use is free.

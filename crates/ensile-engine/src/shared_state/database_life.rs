@@ -14,6 +14,9 @@ use crate::tables::TableCore;
 const OPEN: usize = 0;
 /// Mark with the database's id, in the process of the open (I4).
 const DATABASE: usize = 1;
+/// Mark with the database's id, in the process of the open, unless the memory has a limit: the one look answers for
+/// process, table and room (I4, M4).
+const PUTS: usize = 2;
 
 static NEXT_ID: OnceLock<AtomicU64> = OnceLock::new();
 
@@ -22,18 +25,19 @@ pub(crate) struct DatabaseLife {
     pub(crate) id: u64,
     /// Gate of commits: the closed state, and the turn of a closure.
     pub(crate) gate: Gate,
-    /// Marks that a fork clears in the child: see [`OPEN`] and [`DATABASE`].
+    /// Marks that a fork clears in the child: see [`OPEN`], [`DATABASE`] and [`PUTS`].
     marks: ProcessMarks,
 }
 
 impl DatabaseLife {
     /// Begins the life of a database, in the process of the open.
-    pub(super) fn begin(process: &Process) -> Self {
+    pub(super) fn begin(process: &Process, is_memory_limited: bool) -> Self {
         // Relaxed: only uniqueness matters.
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
         let (marks, gate) = (process.marks(), Gate::new(process.clone()));
         marks.set(OPEN, 1);
         marks.set(DATABASE, id);
+        marks.set(PUTS, if is_memory_limited { 0 } else { id });
         Self { id, gate, marks }
     }
 
@@ -42,6 +46,14 @@ impl DatabaseLife {
     pub(crate) fn check_table(&self, table: &TableCore) -> Result<()> {
         plain_access::load(table);
         if table.database == self.marks.get(DATABASE) { Ok(()) } else { self.check_table_again(table) }
+    }
+
+    /// True if a put into the table needs no further check. False proves nothing: [`Self::check_table`] and the room of
+    /// the memory decide.
+    #[inline]
+    pub(crate) fn takes_puts(&self, table: &TableCore) -> bool {
+        plain_access::load(table);
+        table.database == self.marks.get(PUTS)
     }
 
     /// Slow path of [`Self::check_table`], with the exact error. Also entered if a fork has cleared the marks.

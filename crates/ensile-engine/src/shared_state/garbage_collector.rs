@@ -132,6 +132,18 @@ impl SharedState {
         has_more || !due.is_empty()
     }
 
+    /// Adds the counts of workers without a thread to the count of a limited memory: such a worker counts nothing by
+    /// itself, and freed memory must be free for writes (M4).
+    pub(crate) fn report_idle_use(&self, collector: &mut Collector) {
+        if !self.settings.is_memory_limited {
+            return;
+        }
+        if let Some(worker) = &mut collector.worker {
+            worker.blocks.report_use();
+        }
+        self.workers.idle.lock().iter_mut().for_each(|worker| worker.blocks.report_use());
+    }
+
     /// Repeats [`SharedState::collection_step`] until no garbage is left, until `time` has passed by the database's
     /// clock, or until the database closes. Returns the unused part of `time`.
     pub(crate) fn collect_for(&self, collector: &mut Collector, time: Duration) -> Duration {

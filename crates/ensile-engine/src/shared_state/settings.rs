@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     /// True without before-images, pictures and process safety: a commit tests all three at once.
     pub(crate) commits_plainly: bool,
     pub(crate) garbage_bytes_max: u64,
+    /// True if the memory in use has a limit (M4).
+    pub(crate) is_memory_limited: bool,
     /// True if consistent pictures can be taken: commits then leave displaced versions.
     pub(crate) pictures: bool,
     /// True if commits leave displaced versions in lists beside the pages.

@@ -75,7 +75,7 @@ impl SharedState {
             epochs: parts.epochs,
             clock: parts.clock,
             memory: OwnedMemory::new(parts.memory),
-            life: DatabaseLife::begin(&parts.process),
+            life: DatabaseLife::begin(&parts.process, settings.is_memory_limited),
             tables: TableRegistry::new(logged, parts.catalog),
             storage: parts.storage,
             workers: WorkerRegistry::new(IdleWorkers::new(parts.process), parts.cores),

@@ -29,6 +29,7 @@ use std::mem::ManuallyDrop;
 use ensile_base::sync::Arc;
 use ensile_durability::{DurabilityError, UserCode};
 use ensile_epoch::Pinned;
+use ensile_memory::MemoryRoom;
 
 use crate::commit::{self, Committed};
 use crate::database::{Database, DatabaseRef};
@@ -36,7 +37,7 @@ use crate::error::{Error, Result};
 use crate::session::{self, Session};
 use crate::sets::context::{Context, KeptContext};
 use crate::shared_state::{Durability, SharedState};
-use crate::tables::TableCore;
+use crate::tables::{CATALOG_ID, TableCore};
 use crate::worker::WorkerCounters;
 use receipt::Receipt;
 
@@ -191,6 +192,26 @@ impl<'db> Transaction<'db> {
         self.database.life.check_table(table)
     }
 
+    /// As [`Self::check`], for new data: also refuses the call while the memory is full (M4).
+    #[inline(always)]
+    fn check_put(&self, table: &TableCore) -> Result<()> {
+        self.check_alive()?;
+        if self.database.life.takes_puts(table) { Ok(()) } else { self.check_put_again(table) }
+    }
+
+    /// Slow path of [`Self::check_put`], in databases with a limit of the memory. The catalogue is never refused:
+    /// tables must open.
+    #[cold]
+    fn check_put_again(&self, table: &TableCore) -> Result<()> {
+        debug_assert!(self.ended.is_none(), "the caller refuses calls after a failure");
+        self.database.life.check_table(table)?;
+        let memory = &self.database.memory;
+        if memory.room() < MemoryRoom::Full || table.id == CATALOG_ID {
+            return Ok(());
+        }
+        Err(Error::memory_full(memory.memory_use()))
+    }
+
     /// Refuses calls after a failure.
     #[inline]
     fn check_alive(&self) -> Result<()> {
@@ -207,7 +228,7 @@ impl<'db> Transaction<'db> {
     ///
     /// # Errors
     /// [`Error::Conflict`] and [`Error::Expired`]: nothing was written, run the transaction again.
-    /// [`Error::Storage`]: the log takes no more writes.
+    /// [`Error::MemoryFull`]: nothing was written, delete rows first. [`Error::Storage`]: the log takes no more writes.
     pub fn submit(mut self) -> Result<Receipt<'db>> {
         UserCode::check_outside()?;
         let committed = self.finish()?;

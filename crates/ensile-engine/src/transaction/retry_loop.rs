@@ -197,10 +197,10 @@ impl Database {
     ///
     /// # Errors
     /// The error of `f`, after validation of its reads; [`Error::Storage`] from the log; [`Error::Closed`];
-    /// [`Error::DiskFull`] before any commit. A committed transaction that then finds the disk full waits for space,
-    /// for [`Tuning::full_disk_wait`](crate::Tuning::full_disk_wait) at most. After this time the error is an
-    /// [`Error::Storage`] of the kind [`FreeSpace`](crate::ErrorKind::FreeSpace), and the transaction must not run
-    /// again.
+    /// [`Error::DiskFull`] and [`Error::MemoryFull`] before any commit. A committed transaction that then finds the
+    /// disk full waits for space, for [`Tuning::full_disk_wait`](crate::Tuning::full_disk_wait) at most. After this
+    /// time the error is an [`Error::Storage`] of the kind [`FreeSpace`](crate::ErrorKind::FreeSpace), and the
+    /// transaction must not run again.
     #[inline]
     pub fn run<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<R> {
         self.try_run(f)

@@ -29,7 +29,7 @@ impl Transaction<'_> {
         if !table.indexes.is_empty() {
             return self.with_value(encode, |tx, value| tx.put_indexed(table, key, value));
         }
-        self.check(table)?;
+        self.check_put(table)?;
         self.run_outside_call(
             #[inline(always)]
             |Context { sets, value, .. }| sets.put(table, key, Expect::Anything, value, encode),
@@ -78,7 +78,7 @@ impl Transaction<'_> {
         value: Option<&[u8]>,
         expect: Expect,
     ) -> Result<()> {
-        self.check(table)?;
+        if value.is_some() { self.check_put(table) } else { self.check(table) }?;
         self.enter(|pinned, Context { sets, entry_keys, scratch, .. }| {
             let mut maintenance = Maintenance { sets, entry_keys, scratch, pinned };
             let kept_in_step = maintenance.run(table, key, value);
@@ -99,7 +99,7 @@ impl Transaction<'_> {
         if !table.indexes.is_empty() {
             return self.with_value(encode, |tx, value| tx.insert_indexed(table, key, value));
         }
-        self.check(table)?;
+        self.check_put(table)?;
         let put = self.enter_then(
             #[inline(always)]
             |pinned, Context { sets, scratch, .. }| sets.check_free(table, key, scratch, pinned),
@@ -161,7 +161,7 @@ impl Transaction<'_> {
         key: &[u8],
         change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<()>,
     ) -> Result<bool> {
-        self.check(table)?;
+        self.check_put(table)?;
         let row = self.enter(
             #[inline(always)]
             |pinned, Context { sets, scratch, .. }| {

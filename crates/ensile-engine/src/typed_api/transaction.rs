@@ -17,6 +17,8 @@ impl Transaction<'_> {
     /// # Errors
     /// - [`Error::TooLarge`](crate::Error::TooLarge): the key, the value or the whole transaction is too large.
     /// - [`Error::NotUnique`](crate::Error::NotUnique): another row has the same key in a unique index.
+    /// - [`Error::MemoryFull`](crate::Error::MemoryFull): the memory has reached its limit. Nothing is written, and the
+    ///   transaction continues.
     /// - [`Error::Expired`](crate::Error::Expired): run the transaction again.
     #[inline]
     pub fn put<K: Key, V: Value>(
@@ -71,7 +73,7 @@ impl Transaction<'_> {
     /// Deletes a row. False if the row is missing; the commit then checks the absence.
     ///
     /// # Errors
-    /// As for [`put`](Self::put).
+    /// As for [`put`](Self::put), without [`Error::MemoryFull`](crate::Error::MemoryFull).
     #[inline]
     pub fn delete<K: Key, V: Value>(
         &mut self,

@@ -17,6 +17,7 @@ mod held_snapshots;
 mod histories;
 mod large_deletes;
 mod logged_writes;
+mod memory_limit;
 #[path = "../own_folder/mod.rs"]
 mod own_folder;
 #[path = "../page_directory/mod.rs"]

@@ -1,7 +1,7 @@
 //! Memory is ready before it is written (M3).
 
 use crate::testing::{CheckedMemory, blocks, free};
-use crate::{Memory, MemoryConfig, SizeClass};
+use crate::{Memory, MemoryConfig, MemoryRoom, SizeClass};
 
 const BLOCK_BYTES: usize = 4096;
 
@@ -149,4 +149,46 @@ fn live_bytes_are_what_is_in_use_whatever_cache_takes_it_back() {
     assert!(live() <= 2 * REPORTED, "{}", live());
     drop((one, other));
     assert_eq!(live(), 0);
+}
+
+fn limited(bytes_max: u64) -> CheckedMemory {
+    CheckedMemory::new(&MemoryConfig { bytes_max: Some(bytes_max), ..MemoryConfig::default() })
+}
+
+/// Blocks in a cache's lists are free: no cache must give them to the pool first.
+#[test]
+fn memory_is_full_while_its_blocks_are_in_use_and_no_longer() {
+    let memory = limited(8 << 20);
+    let (mut one, mut other) = (memory.cache(), memory.cache());
+    let mut taken = blocks(&mut one, BLOCK_BYTES, 7 << 20);
+    assert_eq!(memory.room(), MemoryRoom::Open);
+    taken.extend(blocks(&mut one, BLOCK_BYTES, 1 << 20));
+    one.report_now();
+    assert_eq!(memory.room(), MemoryRoom::Full);
+    free(&mut other, BLOCK_BYTES, taken.drain(..64));
+    other.report_now();
+    assert_eq!(memory.room(), MemoryRoom::Open);
+    taken.extend(blocks(&mut one, BLOCK_BYTES, 33 << 20));
+    assert_eq!(memory.room(), MemoryRoom::Exhausted);
+    free(&mut one, BLOCK_BYTES, taken);
+}
+
+#[test]
+fn bytes_set_aside_count_once_and_come_back_unused() {
+    let memory = limited(8 << 20);
+    let (mut one, mut other) = (memory.cache(), memory.cache());
+    assert!(one.set_aside(6 << 20));
+    assert!(!other.set_aside(3 << 20), "the room is another's");
+    let taken = blocks(&mut one, BLOCK_BYTES, 4 << 20);
+    assert_eq!(memory.stats().live_bytes, 6 << 20);
+    one.end_set_aside();
+    assert_eq!(memory.stats().live_bytes, 4 << 20);
+    // More than was set aside counts as all does.
+    assert!(one.set_aside(1 << 20));
+    let more = blocks(&mut one, BLOCK_BYTES, 2 << 20);
+    assert!(!one.has_set_aside());
+    one.end_set_aside();
+    one.report_now();
+    assert_eq!(memory.stats().live_bytes, 6 << 20);
+    free(&mut other, BLOCK_BYTES, taken.into_iter().chain(more));
 }

@@ -138,6 +138,10 @@ fn fill_part(
     let mut pin = shared.epochs.register_pin();
     let (mut copied, mut last) = (CopiedRows::default(), None::<Vec<u8>>);
     loop {
+        let memory = shared.memory.memory_use();
+        if memory.is_beyond_excess() {
+            return Err(Error::memory_full(memory));
+        }
         copied.begin();
         let call = pin.begin(shared.epochs.now());
         let lower = last.as_deref().map_or(range.lower, Bound::Excluded);
