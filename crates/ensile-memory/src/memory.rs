@@ -68,6 +68,7 @@ ensile_base::figures! { MemoryStats {
     empty_bytes: gauge(Bytes, "memory_empty_bytes", "Bytes of unused chunks, for any use or for the system");
     large_bytes: gauge(Bytes, "memory_large_bytes", "Bytes in large blocks, outside the chunks");
     live_bytes: gauge(Bytes, "memory_live_bytes", "Bytes of rows, versions and index nodes in use");
+    bytes_max: gauge(Bytes, "memory_limit_bytes", "Limit of the bytes in use; absent without a limit");
 } }
 
 /// The memory of one database.

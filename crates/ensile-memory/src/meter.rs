@@ -42,6 +42,7 @@ impl MemoryRoom {
 
 /// Use of a limited memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MemoryUse {
     /// Bytes in use, with the bytes that writes under way have set aside.
     pub bytes: u64,
