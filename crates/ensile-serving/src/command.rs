@@ -16,8 +16,27 @@ pub struct CommandInfo {
     pub keys: (i64, i64, i64),
     /// Treatment between `MULTI` and `EXEC`.
     pub while_queueing: WhileQueueing,
+    /// Subcommands; none for a command without subcommands.
+    pub subcommands: &'static [Subcommand],
     /// Description of the effect.
     pub summary: &'static str,
+}
+
+/// A subcommand, the second word of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Subcommand {
+    /// Name in capitals.
+    pub name: &'static str,
+    /// Number of arguments, as in [`CommandInfo::arity`].
+    pub arity: i64,
+}
+
+impl Subcommand {
+    /// Describes a subcommand.
+    #[must_use]
+    pub const fn new(name: &'static str, arity: i64) -> Self {
+        Self { name, arity }
+    }
 }
 
 /// Treatment of a command between `MULTI` and `EXEC`.
@@ -57,7 +76,13 @@ impl CommandInfo {
             last < 0 || last < arity.abs(),
             "the last key is counted from the request's end, or one of every request"
         );
-        Self { name, arity, flags, keys, while_queueing: WhileQueueing::Queued, summary }
+        Self { name, arity, flags, keys, while_queueing: WhileQueueing::Queued, subcommands: &[], summary }
+    }
+
+    /// Sets the subcommands. A request with another second word is refused.
+    #[must_use]
+    pub const fn subcommands(self, subcommands: &'static [Subcommand]) -> Self {
+        Self { subcommands, ..self }
     }
 
     /// Sets the treatment between `MULTI` and `EXEC`.

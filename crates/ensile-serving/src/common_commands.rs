@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use ensile_resp::{ReplyEncoder, Request};
 
-use crate::command::{CommandInfo, WhileQueueing, is_called, takes};
+use crate::command::{CommandInfo, Subcommand, WhileQueueing, is_called, takes};
 use crate::execution::NewReply;
 use crate::handshake;
 use crate::info::InfoText;
@@ -36,7 +36,9 @@ impl CommonCommand {
     pub(crate) fn while_queueing<S: Service>(&self, request: Request<'_>) -> WhileQueueing {
         match self.info.name {
             // A refusal may end the connection, so nothing of the transaction may come before.
-            "SELECT" if handshake::database_of::<S>(request).is_some() => WhileQueueing::Queued,
+            "SELECT" if S::DATABASES > 1 || handshake::database_of::<S>(request).is_some() => {
+                WhileQueueing::Queued
+            }
             _ => self.info.while_queueing,
         }
     }
@@ -55,26 +57,24 @@ const COMMANDS: [CommonCommand; 17] = [
     common("HELLO", -1, &["fast"], Refused, "Chooses the version of the protocol: SETNAME"),
     common("AUTH", -2, &["fast"], AtOnce, "Is refused, and ends the connection: there are no passwords"),
     common("SELECT", 2, &["fast"], AtOnce, "Takes database 0; another number ends the connection"),
-    common("CLIENT", -2, &[], Queued, "Tells and sets names: ID, GETNAME, SETNAME, SETINFO"),
-    common("COMMAND", -1, &[], Queued, "Tells the commands: COUNT, DOCS, INFO"),
-    common("CONFIG", -2, &["admin"], Queued, "Tells parameters: GET"),
+    with_subcommands("CLIENT", -2, &[], &CLIENT, "Tells and sets names: ID, GETNAME, SETNAME, SETINFO"),
+    with_subcommands("COMMAND", -1, &[], &COMMAND, "Tells the commands: COUNT, DOCS, INFO"),
+    with_subcommands("CONFIG", -2, &["admin"], &CONFIG, "Tells parameters: GET"),
     common("INFO", -1, &[], Queued, "Tells figures"),
     common("BGSAVE", -1, &["admin"], Queued, "Asks for a checkpoint"),
     common("QUIT", -1, &["fast"], AtOnce, "Closes the connection"),
     common("SHUTDOWN", -1, &["admin"], Refused, "Makes all logged operations durable and ends the server"),
 ];
 
-/// Subcommands: the command, the subcommand, and the number of arguments as in [`CommandInfo::arity`].
-const SUBCOMMANDS: [(&str, &str, i64); 8] = [
-    ("CLIENT", "ID", 2),
-    ("CLIENT", "GETNAME", 2),
-    ("CLIENT", "SETNAME", 3),
-    ("CLIENT", "SETINFO", 4),
-    ("COMMAND", "COUNT", 2),
-    ("COMMAND", "DOCS", -2),
-    ("COMMAND", "INFO", -2),
-    ("CONFIG", "GET", -2),
+const CLIENT: [Subcommand; 4] = [
+    Subcommand::new("ID", 2),
+    Subcommand::new("GETNAME", 2),
+    Subcommand::new("SETNAME", 3),
+    Subcommand::new("SETINFO", 4),
 ];
+const COMMAND: [Subcommand; 3] =
+    [Subcommand::new("COUNT", 2), Subcommand::new("DOCS", -2), Subcommand::new("INFO", -2)];
+const CONFIG: [Subcommand; 1] = [Subcommand::new("GET", -2)];
 
 /// First words of lines of HTTP. A page in a browser can send HTTP to any port of its machine, with commands in the
 /// body of a POST.
@@ -92,6 +92,16 @@ const fn common(
     }
 }
 
+const fn with_subcommands(
+    name: &'static str,
+    arity: i64,
+    flags: &'static [&'static str],
+    subcommands: &'static [Subcommand],
+    summary: &'static str,
+) -> CommonCommand {
+    CommonCommand { info: CommandInfo::new(name, arity, flags, (0, 0, 0), summary).subcommands(subcommands) }
+}
+
 /// Replies that the number of arguments is wrong.
 pub(crate) fn wrong_number(name: &str, reply: &mut ReplyEncoder<'_>) {
     let name = name.to_ascii_lowercase();
@@ -102,7 +112,7 @@ pub(crate) fn wrong_number(name: &str, reply: &mut ReplyEncoder<'_>) {
 ///
 /// # Errors
 /// The step after the written error: the request is no such command.
-pub(crate) fn find(
+pub(crate) fn find<S: Service>(
     request: Request<'_>,
     reply: &mut ReplyEncoder<'_>,
 ) -> Result<&'static CommonCommand, Outcome> {
@@ -119,22 +129,28 @@ pub(crate) fn find(
     let takes_more = !matches!(name, "PING" | "QUIT");
     if !command.info.takes(request.len()) || (!takes_more && request.len() > 2) {
         wrong_number(name, reply);
-        // The client takes itself for one of another user, or of another database.
-        return Err(if matches!(name, "AUTH" | "SELECT") { Outcome::ReplyAndClose } else { ANSWERED });
+        // The client takes itself for one of another user, or of another database, which a server without users or
+        // databases does not have.
+        let ends = S::IS_WITHOUT_USERS && name == "AUTH" || S::DATABASES == 1 && name == "SELECT";
+        return Err(if ends { Outcome::ReplyAndClose } else { ANSWERED });
     }
-    let mut subcommands = SUBCOMMANDS.iter().filter(|(of, ..)| *of == name).peekable();
-    let (Some(word), true) = (request.get(1), subcommands.peek().is_some()) else { return Ok(command) };
-    match subcommands.find(|(_, subcommand, _)| is_called(word, subcommand)) {
-        Some((_, _, arity)) if takes(*arity, request.len()) => Ok(command),
-        Some((_, subcommand, _)) => {
-            wrong_number(&format!("{name}|{subcommand}"), reply);
-            Err(ANSWERED)
-        }
-        None => {
-            unknown_subcommand(word, name, reply);
-            Err(ANSWERED)
-        }
+    if check_subcommand(&command.info, request, reply) { Ok(command) } else { Err(ANSWERED) }
+}
+
+/// True if the command has no subcommands, or the request is of one of them. Otherwise an error is the reply.
+#[inline]
+pub(crate) fn check_subcommand(
+    info: &CommandInfo,
+    request: Request<'_>,
+    reply: &mut ReplyEncoder<'_>,
+) -> bool {
+    let (Some(word), false) = (request.get(1), info.subcommands.is_empty()) else { return true };
+    match info.subcommands.iter().find(|subcommand| is_called(word, subcommand.name)) {
+        Some(subcommand) if takes(subcommand.arity, request.len()) => return true,
+        Some(subcommand) => wrong_number(&format!("{}|{}", info.name, subcommand.name), reply),
+        None => unknown_subcommand(word, info, reply),
     }
+    false
 }
 
 /// Carries out a request of a command of every server, other than `EXEC`. [`find`] has checked the request.
@@ -266,10 +282,18 @@ fn tell_commands<S: Service>(request: Request<'_>, reply: &mut ReplyEncoder<'_>)
     }
 }
 
-fn unknown_subcommand(word: &[u8], command: &str, reply: &mut ReplyEncoder<'_>) {
-    let word = String::from_utf8_lossy(&word[..word.len().min(128)]);
-    let remedy = if command == "CONFIG" { ": no parameter is set while the server runs" } else { "" };
-    reply.error("ERR", &format!("unknown subcommand '{word}' of {command}{remedy}"));
+fn unknown_subcommand(word: &[u8], info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {
+    let (word, command) = (String::from_utf8_lossy(&word[..word.len().min(128)]), info.name);
+    let has_help = info.subcommands.iter().any(|subcommand| subcommand.name == "HELP");
+    let text = match command {
+        // Redis' words.
+        _ if has_help => format!("unknown subcommand '{word}'. Try {command} HELP."),
+        "CONFIG" => {
+            format!("unknown subcommand '{word}' of CONFIG: no parameter is set while the server runs")
+        }
+        _ => format!("unknown subcommand '{word}' of {command}"),
+    };
+    reply.error("ERR", &text);
 }
 
 fn tell_command(info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {

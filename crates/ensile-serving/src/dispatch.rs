@@ -17,7 +17,7 @@ use ensile_base::Epoch;
 use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits};
 
 use crate::client_state::Client;
-use crate::command::WhileQueueing;
+use crate::command::{WhileQueueing, is_called};
 use crate::execution::{Ahead, KnownCommand, NewReply, TOGETHER, carry_out, catch_panic};
 use crate::limits::{QUEUED_REPLY_BYTES, REPLY_BYTES};
 use crate::queue::{CommandQueue, too_large};
@@ -52,8 +52,9 @@ pub(crate) fn take<S: Service>(
         }
         Ok(command) => command,
         Err(outcome) => {
+            let is_known = |name: &[u8]| STRANGERS.iter().any(|command| is_called(name, command));
             // A stranger learns no names of commands.
-            if is_stranger && outcome == ANSWERED {
+            if is_stranger && outcome == ANSWERED && !request.get(0).is_some_and(is_known) {
                 reply.fail("NOAUTH", "Authentication required.");
             }
             refuse(call.client);

@@ -40,12 +40,18 @@ impl<S: Service> KnownCommand<S> {
         reply: &mut ReplyEncoder<'_>,
     ) -> Result<Self, Outcome> {
         match command {
-            Some(command) if command.as_ref().takes(request.len()) => Ok(Self::Service(command)),
+            Some(command) if command.as_ref().takes(request.len()) => {
+                if common_commands::check_subcommand(command.as_ref(), request, reply) {
+                    Ok(Self::Service(command))
+                } else {
+                    Err(ANSWERED)
+                }
+            }
             Some(command) => {
                 common_commands::wrong_number(command.as_ref().name, reply);
                 Err(ANSWERED)
             }
-            None => common_commands::find(request, reply).map(Self::Common),
+            None => common_commands::find::<S>(request, reply).map(Self::Common),
         }
     }
 

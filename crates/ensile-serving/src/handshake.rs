@@ -5,11 +5,10 @@
 //!
 //! Neighbours: [`crate::common_commands`] calls; [`Client`] has the version and the name.
 
-use ensile_resp::{ReplyEncoder, Request, RespVersion};
+use ensile_resp::{ReplyEncoder, Request, RespVersion, integer};
 
 use crate::client_state::Client;
 use crate::command::is_called;
-use crate::common_commands::VERSION;
 use crate::service::{ANSWERED, Outcome, Service};
 use crate::state::ServerState;
 
@@ -27,6 +26,10 @@ pub(crate) fn hello<S: Service>(
         None => client.version,
         Some(b"2") => RespVersion::Resp2,
         Some(b"3") => RespVersion::Resp3,
+        Some(word) if integer(word).is_none() => {
+            reply.error("ERR", "Protocol version is not an integer or out of range");
+            return ANSWERED;
+        }
         Some(_) => {
             reply.error("NOPROTO", "unsupported protocol version");
             return ANSWERED;
@@ -79,17 +82,19 @@ pub(crate) fn hello<S: Service>(
 
 fn tell_identity<S: Service>(client: &Client<S::ClientState>, reply: &mut ReplyEncoder<'_>) {
     reply.map(7);
-    for (name, value) in
-        [("server", S::NAME), ("version", VERSION), ("mode", "standalone"), ("role", "master")]
-    {
+    let text = |name: &str, value: &str, reply: &mut ReplyEncoder<'_>| {
         reply.bulk(name.as_bytes());
         reply.bulk(value.as_bytes());
-    }
+    };
+    text("server", S::NAME, reply);
+    text("version", S::VERSION, reply);
     let proto = if client.version == RespVersion::Resp3 { 3 } else { 2 };
     for (name, value) in [("proto", proto), ("id", id(client))] {
         reply.bulk(name.as_bytes());
         reply.integer(value);
     }
+    text("mode", "standalone", reply);
+    text("role", "master", reply);
     reply.bulk(b"modules");
     reply.array(0);
 }
@@ -158,8 +163,8 @@ struct Credentials<'r> {
 
 /// Number of the database that a `SELECT` names, if the database exists.
 pub(crate) fn database_of<S: Service>(request: Request<'_>) -> Option<u32> {
-    let name = std::str::from_utf8(request.get(1)?).ok()?;
-    name.parse().ok().filter(|number| *number < S::DATABASES)
+    let number = integer(request.get(1)?)?;
+    u32::try_from(number).ok().filter(|number| *number < S::DATABASES)
 }
 
 /// Selects a database, and refuses databases that do not exist.
@@ -177,7 +182,15 @@ pub(crate) fn select<S: Service>(
         reply.error("ERR", "DB index is out of range: this server has database 0 alone");
         return Outcome::ReplyAndClose;
     }
-    reply.error("ERR", &format!("DB index is out of range: the last database is {}", S::DATABASES - 1));
+    // The texts are redis' own: clients look for them.
+    let text = match request.get(1).and_then(integer) {
+        None => "value is not an integer or out of range".to_owned(),
+        Some(number) if i32::try_from(number).is_err() => {
+            format!("value is out of range, value must between {} and {}", i32::MIN, i32::MAX)
+        }
+        Some(_) => format!("DB index is out of range: the last database is {}", S::DATABASES - 1),
+    };
+    reply.error("ERR", &text);
     ANSWERED
 }
 

@@ -24,6 +24,8 @@ use crate::state::{ServerFigures, ServerState};
 pub trait Service: Send + Sync + Sized + 'static {
     /// Name as clients see it.
     const NAME: &'static str;
+    /// Version as clients see it.
+    const VERSION: &'static str = crate::common_commands::VERSION;
     /// Number of databases that `SELECT` accepts. A server with a single database ends the connection of a client that
     /// asks for another one.
     const DATABASES: u32;
