@@ -10,6 +10,7 @@ use ensile::Database;
 use ensile_serving::threads::{ReadyServer, ServerConfig};
 
 use crate::access::Password;
+use crate::calendar::Calendar;
 use crate::running::RunningServer;
 use crate::served_database::{ServedDatabase, Settings};
 
@@ -81,7 +82,18 @@ impl ServerBuilder {
     /// # Errors
     /// The database has tables of these names with other types.
     pub fn build(self) -> ensile::Result<Server> {
-        Ok(Server { served: ServedDatabase::open(self.db, self.settings)? })
+        Ok(Server { served: self.open()? })
+    }
+
+    pub(crate) fn open(self) -> ensile::Result<ServedDatabase> {
+        ServedDatabase::open(self.db, self.settings)
+    }
+
+    /// Sets the source of the time.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn calendar(mut self, calendar: Calendar) -> Self {
+        self.settings.calendar = calendar;
+        self
     }
 }
 
@@ -106,7 +118,12 @@ impl Server {
     /// ```
     #[must_use]
     pub fn builder(db: Database) -> ServerBuilder {
-        let settings = Settings { appendfsync: Appendfsync::default(), password: None, rolls_back: false };
+        let settings = Settings {
+            appendfsync: Appendfsync::default(),
+            password: None,
+            rolls_back: false,
+            calendar: Calendar::Machine,
+        };
         ServerBuilder { db, settings }
     }
 
