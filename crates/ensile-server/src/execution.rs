@@ -15,12 +15,11 @@
 use ensile::{Error, Receipt, Transaction};
 use ensile_base::Epoch;
 use ensile_resp::{ReplyEncoder, Request};
-use ensile_serving::ANSWERED;
-use ensile_serving::{Exec, NewReply, Outcome};
+use ensile_serving::{ANSWERED, Client, Exec, NewReply, Outcome};
 
 use crate::commands::{Call, Command, CommandError, CommandFunction, CommandResult};
 use crate::model::Keyspace;
-use crate::served_database::{ServedCall, ServedDatabase, Watch};
+use crate::served_database::{ClientData, ServedCall, ServedDatabase, Watch};
 
 /// Function of a command over data.
 type DataFunction = fn(&mut Call<'_, '_>, &mut ReplyEncoder<'_>) -> CommandResult;
@@ -103,16 +102,17 @@ pub(crate) fn run_queue(
         return run_watched(server, watch.tx, &mut exec, reply);
     }
     loop {
+        let before = ClientBefore::new(exec.client);
         let mut tx = server.db().begin();
         let queue = run_queue_in(server, &mut tx, &mut exec, reply);
-        match queue.finish(tx) {
+        match before.unless_committed(queue.finish(tx), exec.client) {
             QueueEnd::Committed(epoch) => return Outcome::Reply(epoch),
             QueueEnd::Refused(error) if error.is_retryable() => reply.clear(),
             QueueEnd::Refused(error) => {
                 reply_error(&error, reply);
                 return ANSWERED;
             }
-            QueueEnd::RolledBack => return roll_back(reply),
+            QueueEnd::RolledBack => return roll_back(server, reply),
         }
     }
 }
@@ -124,8 +124,9 @@ fn run_watched(
     exec: &mut Exec<'_, ServedDatabase>,
     reply: &mut NewReply<'_>,
 ) -> Outcome {
+    let before = ClientBefore::new(exec.client);
     let queue = run_queue_in(server, &mut tx, exec, reply);
-    match queue.finish(tx) {
+    match before.unless_committed(queue.finish(tx), exec.client) {
         QueueEnd::Committed(epoch) => Outcome::Reply(epoch),
         QueueEnd::Refused(error) if error.is_retryable() => {
             server.count_watch_loss(&error);
@@ -136,7 +137,27 @@ fn run_watched(
             reply_error(&error, reply);
             ANSWERED
         }
-        QueueEnd::RolledBack => roll_back(reply),
+        QueueEnd::RolledBack => roll_back(server, reply),
+    }
+}
+
+/// Properties of a client that queued requests change: `SELECT`, `CLIENT SETNAME`.
+struct ClientBefore {
+    database: u32,
+    name: Box<[u8]>,
+}
+
+impl ClientBefore {
+    fn new(client: &Client<ClientData>) -> Self {
+        Self { database: client.database, name: client.name.clone() }
+    }
+
+    /// Takes the changes back unless the queue's transaction has committed.
+    fn unless_committed(self, end: QueueEnd, client: &mut Client<ClientData>) -> QueueEnd {
+        if !matches!(end, QueueEnd::Committed(_)) {
+            (client.database, client.name) = (self.database, self.name);
+        }
+        end
     }
 }
 
@@ -147,9 +168,10 @@ fn reply_nil(server: &ServedDatabase, reply: &mut NewReply<'_>) -> Outcome {
     Outcome::Reply(server.db().epoch())
 }
 
-fn roll_back(reply: &mut NewReply<'_>) -> Outcome {
+fn roll_back(server: &ServedDatabase, reply: &mut NewReply<'_>) -> Outcome {
     reply.fail("EXECABORT", "Transaction rolled back because a command failed (multi-rollback yes).");
-    ANSWERED
+    // The failure may rest on any epoch up to now.
+    Outcome::Reply(server.db().epoch())
 }
 
 /// A queue whose commands have run.
@@ -239,12 +261,11 @@ pub(crate) fn watch(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
         .take()
         .unwrap_or_else(|| Watch { tx: server.db().begin_owned(), expiry_millis: None });
     let read = read_watched(server, &mut watch, database, loop_state.stripe, request);
+    // The keys that were watched before stay watched, also after an error.
+    client.own.watch = Some(watch);
     match read {
         // A transaction that has ended makes the next `EXEC` reply nil.
-        Ok(()) | Err(Error::Conflict | Error::Expired) => {
-            client.own.watch = Some(watch);
-            reply.write(|reply| reply.simple("OK"));
-        }
+        Ok(()) | Err(Error::Conflict | Error::Expired) => reply.write(|reply| reply.simple("OK")),
         Err(error) => reply_error(&error, reply),
     }
     ANSWERED

@@ -20,12 +20,15 @@
 
 mod access;
 mod admin;
+mod calendar;
 mod commands;
 mod execution;
 mod model;
 mod running;
 mod served_database;
 mod server;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod sweeper;
 
 pub use ensile_serving::threads::{ListeningServer, ServerConfig, TransportChoice};

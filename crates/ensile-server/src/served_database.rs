@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use ensile::{Database, Error, Transaction};
 use ensile_base::Epoch;
-use ensile_base::clock::unix_millis;
 use ensile_base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use ensile_net::LoopWakeUp;
 use ensile_serving::{AheadKey, AuthRefusal, ClientState, DurableEpoch, LogState, ServiceCall};
@@ -16,6 +15,7 @@ use ensile_serving::{
 
 use crate::access::Password;
 use crate::admin::SaveTime;
+use crate::calendar::Calendar;
 use crate::commands::{self, Command, CommandFunction};
 use crate::model::{DATABASES, Model};
 use crate::server::Appendfsync;
@@ -46,6 +46,7 @@ pub(crate) struct ServedDatabase {
     /// Number of loops that have begun: each changes counts in a stripe of its own.
     stripes: AtomicU32,
     watches: WatchFigures,
+    calendar: Calendar,
     /// Time of the start in milliseconds since 1970.
     begun_millis: u64,
     save_time: Arc<SaveTime>,
@@ -107,6 +108,7 @@ pub(crate) struct Settings {
     pub(crate) keeps_password: bool,
     /// True if an error within `EXEC` rolls the whole transaction back.
     pub(crate) rolls_back: bool,
+    pub(crate) calendar: Calendar,
 }
 
 impl ServedDatabase {
@@ -115,12 +117,17 @@ impl ServedDatabase {
     /// # Errors
     /// The database has tables of these names with other types.
     pub(crate) fn open(db: Database, settings: Settings) -> ensile::Result<Self> {
-        let Settings { appendfsync, always_waits, password, keeps_password, rolls_back } = settings;
+        let Settings { appendfsync, always_waits, password, keeps_password, rolls_back, calendar } = settings;
         let model = Arc::new(Model::open(&db)?);
         let has_log = db.has_log();
         let save_time = Arc::new(SaveTime::new());
         Ok(Self {
-            sweeper: Sweeper::start(db.clone(), Arc::clone(&model), Arc::clone(&save_time))?,
+            sweeper: Sweeper::start(
+                db.clone(),
+                Arc::clone(&model),
+                Arc::clone(&save_time),
+                calendar.clone(),
+            )?,
             save_time,
             model,
             has_log,
@@ -133,7 +140,8 @@ impl ServedDatabase {
             rolls_back: AtomicBool::new(rolls_back),
             stripes: AtomicU32::new(0),
             watches: WatchFigures::default(),
-            begun_millis: unix_millis(),
+            begun_millis: calendar.millis(),
+            calendar,
             db,
         })
     }
@@ -147,16 +155,21 @@ impl ServedDatabase {
     }
 
     pub(crate) fn now_millis(&self) -> i64 {
-        i64::try_from(unix_millis()).unwrap_or(i64::MAX)
+        i64::try_from(self.calendar.millis()).unwrap_or(i64::MAX)
     }
 
     /// Time since the start in seconds.
     pub(crate) fn uptime_seconds(&self) -> u64 {
-        unix_millis().saturating_sub(self.begun_millis) / 1000
+        self.calendar.millis().saturating_sub(self.begun_millis) / 1000
     }
 
     pub(crate) fn has_log(&self) -> bool {
         self.has_log
+    }
+
+    #[cfg(feature = "simulation")]
+    pub(crate) fn sweeper(&self) -> &Sweeper {
+        &self.sweeper
     }
 
     pub(crate) fn save_time(&self) -> &SaveTime {
@@ -220,6 +233,8 @@ impl ServedDatabase {
 
 impl ServedProgram for ServedDatabase {
     const NAME: &'static str = "redis";
+    // Client libraries choose their commands by the version.
+    const VERSION: &'static str = admin::REDIS_VERSION;
     const DATABASES: u32 = DATABASES;
     const IS_WITHOUT_USERS: bool = false;
 

@@ -10,6 +10,7 @@ use ensile::Database;
 use ensile_serving::threads::{ListeningServer, ServerConfig};
 
 use crate::access::Password;
+use crate::calendar::Calendar;
 use crate::running::RunningServer;
 use crate::served_database::{ServedDatabase, Settings};
 
@@ -96,7 +97,18 @@ impl ServerBuilder {
     /// # Errors
     /// The database has tables of these names with other types.
     pub fn build(self) -> ensile::Result<Server> {
-        Ok(Server { served: ServedDatabase::open(self.db, self.settings)? })
+        Ok(Server { served: self.open()? })
+    }
+
+    pub(crate) fn open(self) -> ensile::Result<ServedDatabase> {
+        ServedDatabase::open(self.db, self.settings)
+    }
+
+    /// Sets the source of the time.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn calendar(mut self, calendar: Calendar) -> Self {
+        self.settings.calendar = calendar;
+        self
     }
 }
 
@@ -127,6 +139,7 @@ impl Server {
             password: None,
             keeps_password: false,
             rolls_back: false,
+            calendar: Calendar::Machine,
         };
         ServerBuilder { db, settings }
     }

@@ -1,18 +1,18 @@
 //! Commands of operators, parameters, and the figures of `INFO`.
 //!
-//! Neighbours: `ensile-serving` asks for parameters and figures; [`crate::served_database::ServedDatabase`] has the settings.
+//! Neighbours: `ensile-serving` asks for parameters and figures; [`crate::served_database`] has the settings.
 
 mod info;
 mod save_time;
 
 use ensile::Database;
 use ensile::stats::Health;
-use ensile_base::clock::unix_millis;
+use ensile_resp::Request;
 use ensile_serving::command::is_called;
 use ensile_serving::{ANSWERED, LogState};
 use ensile_serving::{NewReply, Outcome, glob};
 
-pub(crate) use info::write_info;
+pub(crate) use info::{REDIS_VERSION, write_info};
 pub(crate) use save_time::SaveTime;
 
 use crate::served_database::{ServedCall, ServedDatabase};
@@ -32,8 +32,8 @@ pub(crate) fn log_state(db: &Database) -> LogState {
 }
 
 /// `TIME`: seconds since 1970, and microseconds.
-pub(crate) fn time(_: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
-    let millis = unix_millis();
+pub(crate) fn time(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
+    let millis = call.server.service().now_millis();
     reply.write(|reply| {
         reply.array(2);
         reply.bulk((millis / 1000).to_string().as_bytes());
@@ -71,6 +71,19 @@ pub(crate) fn begin_checkpoint(call: ServedCall<'_>, reply: &mut NewReply<'_>) -
     ANSWERED
 }
 
+/// `FUNCTION FLUSH`, `FUNCTION LIST`: there are no functions, so nothing is dropped and nothing is listed.
+pub(crate) fn function(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
+    let subcommand = call.request.get(1).unwrap_or_default();
+    if is_called(subcommand, "FLUSH") {
+        reply.write(|reply| reply.simple("OK"));
+    } else if is_called(subcommand, "LIST") {
+        reply.write(|reply| reply.array(0));
+    } else {
+        reply.fail("ERR", "FUNCTION LOAD is not available in this version of ensile");
+    }
+    ANSWERED
+}
+
 /// A command of redis that this server does not have.
 pub(crate) fn missing(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
     let name = String::from_utf8_lossy(call.request.get(0).unwrap_or_default()).to_ascii_uppercase();
@@ -93,11 +106,12 @@ pub(crate) fn parameters(server: &ServedDatabase) -> Vec<(&'static str, String)>
     .into()
 }
 
-/// `CONFIG GET pattern ..`, `CONFIG SET name value ..`
+/// `CONFIG GET pattern ..`, `CONFIG SET name value ..`. The request has a known subcommand, with the right number of
+/// arguments.
 pub(crate) fn config(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
     let request = call.request;
     let argument = |at: usize| request.get(at).unwrap_or_default();
-    if is_called(argument(1), "GET") && request.len() > 2 {
+    if is_called(argument(1), "GET") {
         let parameters = call.server.parameters();
         let is_asked = |name: &str| {
             request
@@ -115,15 +129,17 @@ pub(crate) fn config(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome 
         });
         return ANSWERED;
     }
-    if is_called(argument(1), "SET") && request.len() > 3 && request.len().is_multiple_of(2) {
+    if is_called(argument(1), "SET") && request.len().is_multiple_of(2) {
         let server = call.server.service();
-        let settings: Result<Vec<Setting<'_>>, String> = (2..request.len())
-            .step_by(2)
-            .map(|at| Setting::new(argument(at), argument(at + 1))?.check(server))
-            .collect();
+        let settings = settings_of(request)
+            .and_then(|settings| settings.into_iter().map(|setting| setting.check(server)).collect());
         match settings {
             Ok(settings) => {
-                settings.into_iter().for_each(|setting| setting.apply(server));
+                for setting in settings {
+                    // The client knows the password, and goes on.
+                    call.client.own.is_authenticated |= matches!(setting, Setting::Password(_));
+                    setting.apply(server);
+                }
                 reply.write(|reply| reply.simple("OK"));
             }
             Err(text) => reply.fail("ERR", &text),
@@ -131,18 +147,48 @@ pub(crate) fn config(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome 
         return ANSWERED;
     }
     let text = match argument(1).to_ascii_uppercase().as_slice() {
-        b"GET" | b"SET" => format!(
-            "wrong number of arguments for 'config|{}' command",
-            String::from_utf8_lossy(argument(1)).to_ascii_lowercase()
-        ),
-        b"RESETSTAT" | b"REWRITE" => format!(
-            "CONFIG {} is not available in this version of ensile",
-            String::from_utf8_lossy(argument(1)).to_ascii_uppercase()
-        ),
-        _ => "unknown subcommand of CONFIG: GET and SET exist".to_owned(),
+        b"HELP" => {
+            let lines = ["CONFIG <subcommand> <arg>. Subcommands are:", "GET", "SET", "HELP"];
+            reply.write(|reply| {
+                reply.array(lines.len());
+                lines.iter().for_each(|line| reply.simple(line));
+            });
+            return ANSWERED;
+        }
+        b"SET" => "syntax error".to_owned(),
+        subcommand => {
+            let name = String::from_utf8_lossy(subcommand);
+            format!("CONFIG {name} is not available in this version of ensile")
+        }
     };
     reply.fail("ERR", &text);
     ANSWERED
+}
+
+/// The parameters of `CONFIG SET`, each with its value. A parameter comes once.
+fn settings_of(request: Request<'_>) -> Result<Vec<Setting<'_>>, String> {
+    let argument = |at: usize| request.get(at).unwrap_or_default();
+    let names = (2..request.len()).step_by(2);
+    // All names come before the first value, as in redis.
+    for name in names.clone() {
+        if !Setting::is_known(argument(name)) {
+            return Err(format!(
+                "Unknown option or number of arguments for CONFIG SET - '{}': {} can be set",
+                String::from_utf8_lossy(argument(name)),
+                Setting::NAMES.join(", ")
+            ));
+        }
+        if names
+            .clone()
+            .any(|earlier| earlier < name && argument(earlier).eq_ignore_ascii_case(argument(name)))
+        {
+            return Err(format!(
+                "CONFIG SET failed (possibly related to argument '{}') - duplicate parameter",
+                String::from_utf8_lossy(argument(name))
+            ));
+        }
+    }
+    names.map(|name| Setting::new(argument(name), argument(name + 1))).collect()
 }
 
 /// A parameter that `CONFIG SET` changes.
@@ -153,32 +199,34 @@ enum Setting<'r> {
 }
 
 impl<'r> Setting<'r> {
+    const NAMES: [&'static str; 3] = ["appendfsync", "multi-rollback", "requirepass"];
+
+    /// True if a parameter of this name can be set.
+    fn is_known(name: &[u8]) -> bool {
+        Self::NAMES.iter().any(|known| is_called(name, known))
+    }
+
+    /// The setting of a known parameter.
     fn new(name: &[u8], value: &'r [u8]) -> Result<Self, String> {
-        let shown = || String::from_utf8_lossy(name).into_owned();
         let refused = |values: &str| {
-            format!(
-                "CONFIG SET failed (possibly related to argument '{}') - argument must be {values}",
-                shown()
-            )
+            let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+            format!("CONFIG SET failed (possibly related to argument '{name}') - {values}")
         };
         if is_called(name, "appendfsync") {
             let value = std::str::from_utf8(value).ok().and_then(Appendfsync::from_name);
-            return value.map(Self::Appendfsync).ok_or_else(|| refused("always, everysec or no"));
+            return value
+                .map(Self::Appendfsync)
+                .ok_or_else(|| refused("argument(s) must be one of the following: everysec, always, no"));
         }
         if is_called(name, "multi-rollback") {
-            return match value {
+            return match value.to_ascii_lowercase().as_slice() {
                 b"yes" => Ok(Self::MultiRollback(true)),
                 b"no" => Ok(Self::MultiRollback(false)),
-                _ => Err(refused("yes or no")),
+                _ => Err(refused("argument must be 'yes' or 'no'")),
             };
         }
-        if is_called(name, "requirepass") {
-            return Ok(Self::Password(value));
-        }
-        Err(format!(
-            "Unknown option or number of arguments for CONFIG SET - '{}': appendfsync, multi-rollback and requirepass can be set",
-            shown()
-        ))
+        debug_assert!(is_called(name, "requirepass"), "each other known parameter has its branch");
+        Ok(Self::Password(value))
     }
 
     /// Refuses a setting that this server does not allow.

@@ -34,6 +34,15 @@ pub(crate) enum CommandError {
     },
     /// The number of arguments of this command is wrong.
     WrongNumber(&'static str),
+    /// An option of `EXPIRE` that does not exist.
+    UnknownOption(String),
+    /// A number outside of its range.
+    OutOfRange {
+        /// Smallest number.
+        least: i64,
+        /// Largest number.
+        most: i64,
+    },
     /// An error in words, with the code `ERR`.
     Text(&'static str),
     /// A missing feature, by its name.
@@ -76,10 +85,14 @@ impl CommandError {
             Self::Expiry(command) => format!("invalid expire time in '{command}' command"),
             Self::TooLong { item, bytes, bytes_max } => {
                 format!(
-                    "{item} of {bytes} bytes is longer than the limit of {bytes_max} bytes: make it smaller"
+                    "{item} exceeds maximum allowed size (proto-max-bulk-len): {bytes} bytes, the limit is {bytes_max} bytes"
                 )
             }
             Self::WrongNumber(command) => format!("wrong number of arguments for '{command}' command"),
+            Self::UnknownOption(option) => format!("Unsupported option {option}"),
+            Self::OutOfRange { least, most } => {
+                format!("value is out of range, value must between {least} and {most}")
+            }
             Self::Text(text) => (*text).to_owned(),
             Self::Missing(feature) => format!("{feature} is not available in this version of ensile"),
             Self::Engine(error) => error.to_string(),

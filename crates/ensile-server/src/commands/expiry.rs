@@ -31,39 +31,61 @@ impl ExpiryOption {
             Self::At(millis) => Some(millis),
         }
     }
-
-    /// The expiry of an option (`EX`, `PX`, `EXAT`, `PXAT`) with its number, which must be positive.
-    pub(super) fn new(
-        option: &str,
-        number: &[u8],
-        now_millis: i64,
-        command: &'static str,
-    ) -> Result<Self, CommandError> {
-        let number = whole(number)?;
-        let time = TimeForm::of_option(option).ok_or(CommandError::Syntax)?;
-        if number <= 0 {
-            return Err(CommandError::Expiry(command));
-        }
-        time.millis(number, now_millis).map(Self::At).ok_or(CommandError::Expiry(command))
-    }
 }
 
-/// The expiry option of a request at this argument; its number follows.
-pub(super) fn expiry_option(
-    call: &Call<'_, '_>,
-    at: usize,
-    command: &'static str,
-) -> Result<ExpiryOption, CommandError> {
-    let option = ["EX", "PX", "EXAT", "PXAT"].into_iter().find(|option| is_called(call.argument(at), option));
-    match (option, call.request.get(at + 1)) {
-        (Some(option), Some(number)) => ExpiryOption::new(option, number, call.keyspace.now_millis, command),
-        _ => Err(CommandError::Syntax),
+/// Option of a request for the expiry. Its number is checked when all options are read, as in redis.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ExpiryArgument<'r> {
+    #[default]
+    Absent,
+    /// The command's word without a number: `KEEPTTL` of `SET`, `PERSIST` of `GETEX`.
+    Word,
+    Time(TimeForm, &'r [u8]),
+}
+
+impl<'r> ExpiryArgument<'r> {
+    /// Reads the option at this argument, and returns the number of the option's arguments. An option may be repeated,
+    /// and excludes the other options.
+    pub(super) fn read(&mut self, call: &Call<'r, '_>, at: usize, word: &str) -> Result<usize, CommandError> {
+        if is_called(call.argument(at), word) && matches!(self, Self::Absent | Self::Word) {
+            *self = Self::Word;
+            return Ok(1);
+        }
+        let form = TimeForm::of_option(call.argument(at)).filter(|form| match self {
+            Self::Absent => true,
+            Self::Word => false,
+            Self::Time(before, _) => before == form,
+        });
+        match (form, call.request.get(at + 1)) {
+            (Some(form), Some(number)) => {
+                *self = Self::Time(form, number);
+                Ok(2)
+            }
+            _ => Err(CommandError::Syntax),
+        }
+    }
+
+    /// The change of the expiry, given the changes of a request without the option and of the command's word.
+    pub(super) fn change(
+        self,
+        without: ExpiryOption,
+        of_word: ExpiryOption,
+        now_millis: i64,
+        command: &'static str,
+    ) -> Result<ExpiryOption, CommandError> {
+        match self {
+            Self::Absent => Ok(without),
+            Self::Word => Ok(of_word),
+            Self::Time(form, number) => {
+                form.positive_millis(number, now_millis, command).map(ExpiryOption::At)
+            }
+        }
     }
 }
 
 /// Unit and begin of a time.
-#[derive(Clone, Copy, Debug)]
-struct TimeForm {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TimeForm {
     /// True if the number counts seconds, else milliseconds.
     is_seconds: bool,
     /// True if the number counts from 1970, else from now.
@@ -71,15 +93,31 @@ struct TimeForm {
 }
 
 impl TimeForm {
-    fn of_option(option: &str) -> Option<Self> {
-        let (is_seconds, is_absolute) = match option {
-            "EX" => (true, false),
-            "PX" => (false, false),
-            "EXAT" => (true, true),
-            "PXAT" => (false, true),
-            _ => return None,
-        };
-        Some(Self { is_seconds, is_absolute })
+    /// Seconds from now.
+    pub(super) const SECONDS: Self = Self { is_seconds: true, is_absolute: false };
+    /// Milliseconds from now.
+    pub(super) const MILLIS: Self = Self { is_seconds: false, is_absolute: false };
+
+    fn of_option(option: &[u8]) -> Option<Self> {
+        let forms = [
+            ("EX", Self::SECONDS),
+            ("PX", Self::MILLIS),
+            ("EXAT", Self { is_seconds: true, is_absolute: true }),
+            ("PXAT", Self { is_seconds: false, is_absolute: true }),
+        ];
+        forms.into_iter().find(|(name, _)| is_called(option, name)).map(|(_, form)| form)
+    }
+
+    /// The time of a number that must be positive, in milliseconds since 1970.
+    pub(super) fn positive_millis(
+        self,
+        number: &[u8],
+        now_millis: i64,
+        command: &'static str,
+    ) -> Result<i64, CommandError> {
+        let number = whole(number)?;
+        let millis = if number > 0 { self.millis(number, now_millis) } else { None };
+        millis.ok_or(CommandError::Expiry(command))
     }
 
     /// The form of the number of `EXPIRE`, `PEXPIRE`, `EXPIREAT` or `PEXPIREAT`, and the command's name for errors.
@@ -121,7 +159,7 @@ impl ExpireConditions {
                 b"XX" => all.present = true,
                 b"GT" => all.greater = true,
                 b"LT" => all.less = true,
-                _ => return Err(CommandError::Text("Unsupported option")),
+                _ => return Err(CommandError::UnknownOption(String::from_utf8_lossy(word).into_owned())),
             }
         }
         if all.absent && (all.present || all.greater || all.less) {
@@ -148,8 +186,8 @@ impl ExpireConditions {
 pub(super) fn expire(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let key = call.argument(1);
     let (form, command) = TimeForm::of_command(call.argument(0));
-    let number = whole(call.argument(2))?;
     let conditions = ExpireConditions::of(call)?;
+    let number = whole(call.argument(2))?;
     let millis = form.millis(number, call.keyspace.now_millis).ok_or(CommandError::Expiry(command))?;
     let slot = call.keyspace.slot(key)?;
     let before = slot.value().map(|value| value.header.expiry_millis);
@@ -190,12 +228,8 @@ pub(super) fn time_left(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -
         None => -2,
         Some(None) => -1,
         Some(Some(expiry)) => {
-            let millis = if is_absolute { expiry } else { (expiry - now).max(0) };
-            match (is_millis, is_absolute) {
-                (true, _) => millis,
-                (false, true) => millis / 1000,
-                (false, false) => (millis + 500) / 1000,
-            }
+            let millis = if is_absolute { expiry } else { expiry.saturating_sub(now).max(0) };
+            if is_millis { millis } else { millis.saturating_add(500) / 1000 }
         }
     });
     Ok(())

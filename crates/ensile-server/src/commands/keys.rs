@@ -134,7 +134,14 @@ pub(super) fn move_key(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
 }
 
 fn database_number(text: &[u8]) -> Result<u32, CommandError> {
-    let number = whole(text)?;
+    let (number, least, most) = (whole(text)?, i64::from(i32::MIN), i64::from(i32::MAX));
+    if !(least..=most).contains(&number) {
+        return Err(CommandError::OutOfRange { least, most });
+    }
+    existing_database(number)
+}
+
+fn existing_database(number: i64) -> Result<u32, CommandError> {
     u32::try_from(number).ok().filter(|number| *number < DATABASES).ok_or(CommandError::NoSuchDatabase)
 }
 
@@ -167,13 +174,12 @@ pub(super) fn scan(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> Com
         let argument = call.request.get(at + 1).ok_or(CommandError::Syntax)?;
         match call.argument(at).to_ascii_uppercase().as_slice() {
             b"MATCH" => pattern = Some(argument),
-            b"COUNT" => count = whole(argument)?,
+            b"COUNT" => {
+                count = Some(whole(argument)?).filter(|count| *count > 0).ok_or(CommandError::Syntax)?
+            }
             b"TYPE" => type_name = Some(argument),
             _ => return Err(CommandError::Syntax),
         }
-    }
-    if count < 1 {
-        return Err(CommandError::Syntax);
     }
     let count = count.min(SCAN_COUNT_MAX);
     let mut found: Vec<Vec<u8>> = Vec::new();
@@ -254,24 +260,27 @@ pub(super) fn flush_all(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -
 
 /// `SWAPDB first second`
 pub(super) fn swap(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let (first, second) = (database_number(call.argument(1))?, database_number(call.argument(2))?);
+    let number = |at: usize, text: &'static str| {
+        let number = whole(call.argument(at)).ok().filter(|number| i32::try_from(*number).is_ok());
+        number.ok_or(CommandError::Text(text))
+    };
+    let (first, second) = (number(1, "invalid first DB index")?, number(2, "invalid second DB index")?);
+    let (first, second) = (existing_database(first)?, existing_database(second)?);
     contents::swap(call.keyspace.tx, call.keyspace.model, first, second)?;
     reply.simple("OK");
     Ok(())
 }
 
-/// `OBJECT ENCODING | REFCOUNT | IDLETIME | FREQ key`, `OBJECT HELP`
+/// `OBJECT ENCODING | REFCOUNT | IDLETIME | FREQ key`, `OBJECT HELP`. The request has a known subcommand, with the
+/// right number of arguments.
 pub(super) fn object(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let subcommand = call.argument(1).to_ascii_uppercase();
-    if subcommand == b"HELP" && call.request.len() == 2 {
+    if subcommand == b"HELP" {
         let lines =
             ["OBJECT <subcommand> <key>. Subcommands are:", "ENCODING", "REFCOUNT", "IDLETIME", "HELP"];
         reply.array(lines.len());
         lines.iter().for_each(|line| reply.simple(line));
         return Ok(());
-    }
-    if call.request.len() != 3 {
-        return Err(CommandError::Syntax);
     }
     let Some(value) = call.keyspace.get(call.argument(2))? else {
         reply.null();
@@ -283,8 +292,13 @@ pub(super) fn object(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> C
         b"ENCODING" => reply.bulk(b"raw"),
         b"REFCOUNT" => reply.integer(1),
         b"IDLETIME" => return Err(CommandError::Missing("OBJECT IDLETIME: the time of the last access")),
-        b"FREQ" => return Err(CommandError::Missing("OBJECT FREQ: the frequency of accesses")),
-        _ => return Err(CommandError::Text("unknown subcommand of OBJECT: see OBJECT HELP")),
+        subcommand => {
+            debug_assert_eq!(subcommand, b"FREQ", "the table names the subcommands");
+            return Err(CommandError::Text(
+                "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
+                 between policies at runtime LRU and LFU data will take some time to adjust.",
+            ));
+        }
     }
     Ok(())
 }

@@ -7,6 +7,8 @@
 //! Neighbours: `execution` calls commands; [`crate::model::Keyspace`] has the rows.
 
 mod arguments;
+mod common_subsequence;
+mod decimal;
 mod error;
 mod expiry;
 mod keys;

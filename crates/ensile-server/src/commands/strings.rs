@@ -5,8 +5,9 @@
 use ensile_resp::ReplyEncoder;
 use ensile_serving::command::is_called;
 
-use super::arguments::{check_key, check_string, float, float_text, whole};
-use super::expiry::{ExpiryOption, expiry_option};
+use super::arguments::{check_key, check_string, whole};
+use super::decimal::Decimal;
+use super::expiry::{ExpiryArgument, ExpiryOption, TimeForm};
 use super::{Call, CommandError, CommandResult};
 use crate::model::STRING_BYTES_MAX;
 use crate::model::keyspace::Slot;
@@ -58,17 +59,17 @@ impl Condition {
 }
 
 /// Options of `SET`.
-struct SetOptions {
+struct SetOptions<'r> {
     condition: Condition,
     /// True if the reply is the old value.
     replies_old: bool,
-    expiry: ExpiryOption,
+    expiry: ExpiryArgument<'r>,
 }
 
-impl SetOptions {
-    fn of(call: &Call<'_, '_>) -> Result<Self, CommandError> {
+impl<'r> SetOptions<'r> {
+    fn of(call: &Call<'r, '_>) -> Result<Self, CommandError> {
         let mut options =
-            Self { condition: Condition::Always, replies_old: false, expiry: ExpiryOption::Remove };
+            Self { condition: Condition::Always, replies_old: false, expiry: ExpiryArgument::Absent };
         let mut at = 3;
         while at < call.request.len() {
             let word = call.argument(at);
@@ -78,13 +79,8 @@ impl SetOptions {
                 options.condition = Condition::Present;
             } else if is_called(word, "GET") {
                 options.replies_old = true;
-            } else if is_called(word, "KEEPTTL") && options.expiry == ExpiryOption::Remove {
-                options.expiry = ExpiryOption::Keep;
-            } else if options.expiry == ExpiryOption::Remove {
-                options.expiry = expiry_option(call, at, "set")?;
-                at += 1;
             } else {
-                return Err(CommandError::Syntax);
+                at += options.expiry.read(call, at, "KEEPTTL")? - 1;
             }
             at += 1;
         }
@@ -98,6 +94,8 @@ pub(super) fn set(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> Comm
     check_key(key)?;
     check_string(value.len())?;
     let options = SetOptions::of(call)?;
+    let now_millis = call.keyspace.now_millis;
+    let expiry = options.expiry.change(ExpiryOption::Remove, ExpiryOption::Keep, now_millis, "set")?;
     let slot = call.keyspace.slot(key)?;
     let is_set = options.condition.holds(&slot);
     if options.replies_old {
@@ -109,7 +107,7 @@ pub(super) fn set(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> Comm
     }
     if is_set {
         let kept = slot.value().and_then(|value| value.header.expiry_millis);
-        let expiry_millis = options.expiry.apply(kept);
+        let expiry_millis = expiry.apply(kept);
         let header = Header { expiry_millis, ..Header::STRING };
         call.keyspace.write(&slot, key, NewValue { header, bytes: value })?;
     }
@@ -135,11 +133,14 @@ pub(super) fn set_expiring(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>
     let (key, value) = (call.argument(1), call.argument(3));
     check_key(key)?;
     check_string(value.len())?;
-    let (option, command) =
-        if is_called(call.argument(0), "SETEX") { ("EX", "setex") } else { ("PX", "psetex") };
-    let expiry = ExpiryOption::new(option, call.argument(2), call.keyspace.now_millis, command)?;
+    let (form, command) = if is_called(call.argument(0), "SETEX") {
+        (TimeForm::SECONDS, "setex")
+    } else {
+        (TimeForm::MILLIS, "psetex")
+    };
+    let expiry_millis = form.positive_millis(call.argument(2), call.keyspace.now_millis, command)?;
     let slot = call.keyspace.slot(key)?;
-    let header = Header { expiry_millis: expiry.apply(None), ..Header::STRING };
+    let header = Header { expiry_millis: Some(expiry_millis), ..Header::STRING };
     call.keyspace.write(&slot, key, NewValue { header, bytes: value })?;
     reply.simple("OK");
     Ok(())
@@ -166,20 +167,23 @@ pub(super) fn get_delete(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) 
 /// `GETEX key [EX seconds | PX millis | EXAT seconds | PXAT millis | PERSIST]`
 pub(super) fn get_expiring(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let key = call.argument(1);
-    let option = match call.request.len() {
-        2 => ExpiryOption::Keep,
-        3 if is_called(call.argument(2), "PERSIST") => ExpiryOption::Remove,
-        4 => expiry_option(call, 2, "getex")?,
-        _ => return Err(CommandError::Syntax),
-    };
+    let (mut expiry, mut at) = (ExpiryArgument::Absent, 2);
+    while at < call.request.len() {
+        at += expiry.read(call, at, "PERSIST")?;
+    }
     let slot = call.keyspace.slot(key)?;
     let Some(value) = slot.value() else {
         reply.null();
         return Ok(());
     };
-    reply_string(string_of(Some(value))?, reply);
-    let expiry_millis = option.apply(value.header.expiry_millis);
-    if expiry_millis != value.header.expiry_millis {
+    let bytes = string_of(Some(value))?;
+    let now_millis = call.keyspace.now_millis;
+    let expiry = expiry.change(ExpiryOption::Keep, ExpiryOption::Remove, now_millis, "getex")?;
+    reply_string(bytes, reply);
+    let expiry_millis = expiry.apply(value.header.expiry_millis);
+    if expiry_millis.is_some_and(|expiry| expiry <= now_millis) {
+        call.keyspace.remove(&slot, key)?;
+    } else if expiry_millis != value.header.expiry_millis {
         let header = Header { expiry_millis, ..value.header };
         call.keyspace.write(&slot, key, NewValue { header, bytes: &value.bytes })?;
     }
@@ -283,15 +287,12 @@ fn add(call: &mut Call<'_, '_>, by: i64, reply: &mut ReplyEncoder<'_>) -> Comman
 
 /// `INCRBYFLOAT key by`
 pub(super) fn increment_float(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let (key, by) = (call.argument(1), float(call.argument(2))?);
+    let key = call.argument(1);
     check_key(key)?;
     let slot = call.keyspace.slot(key)?;
-    let before = string_of(slot.value())?.map_or(Ok(0.0), float)?;
-    let sum = before + by;
-    if !sum.is_finite() {
-        return Err(CommandError::NotFinite);
-    }
-    let text = float_text(sum);
+    let before = string_of(slot.value())?.map_or(Ok(Decimal::ZERO), Decimal::parse)?;
+    let by = Decimal::parse(call.argument(2))?;
+    let text = before.add(by).ok_or(CommandError::NotFinite)?.text();
     let header = header_of(&slot);
     call.keyspace.write(&slot, key, NewValue { header, bytes: text.as_bytes() })?;
     reply.bulk(text.as_bytes());

@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use ensile_serving::command::{CommandInfo, WhileQueueing};
+use ensile_serving::command::{CommandInfo, Subcommand, WhileQueueing};
 
-use super::{Command, CommandFunction, expiry, keys, strings};
+use super::{Command, CommandFunction, common_subsequence, expiry, keys, strings};
 use crate::{access, admin, execution};
 
 const READ: &[&str] = &["readonly", "fast"];
@@ -28,7 +28,7 @@ const ALL_PAIRS: (i64, i64, i64) = (1, -1, 2);
 use CommandFunction::{Data, Server};
 
 /// All commands of the server, beside the commands of every server.
-pub(crate) static COMMANDS: [Command; 69] = [
+pub(crate) static COMMANDS: [Command; 101] = [
     data("GET", 2, READ, FIRST, Data(strings::get), "Shows a string"),
     data(
         "SET",
@@ -73,6 +73,14 @@ pub(crate) static COMMANDS: [Command; 69] = [
     data("INCRBY", 3, WRITE, FIRST, Data(strings::increment_by), "Adds to a whole number"),
     data("DECRBY", 3, WRITE, FIRST, Data(strings::decrement_by), "Takes from a whole number"),
     data("INCRBYFLOAT", 3, WRITE, FIRST, Data(strings::increment_float), "Adds to a number with a fraction"),
+    data(
+        "LCS",
+        -3,
+        READ_SLOW,
+        FIRST_TWO,
+        Data(common_subsequence::common_subsequence),
+        "Shows the longest common subsequence of two strings: LEN, IDX, MINMATCHLEN, WITHMATCHLEN",
+    ),
     data("UNLINK", -2, DELETE, ALL, Data(keys::delete), "Deletes keys"),
     data("TOUCH", -2, READ, ALL, Data(keys::exists), "Counts keys that are present"),
     data("TYPE", 2, READ, FIRST, Data(keys::type_of), "Tells the type of a key's value"),
@@ -94,11 +102,10 @@ pub(crate) static COMMANDS: [Command; 69] = [
     data("FLUSHDB", -1, DELETE_SLOW, NO_KEYS, Data(keys::flush), "Empties the database at once"),
     data("FLUSHALL", -1, DELETE_SLOW, NO_KEYS, Data(keys::flush_all), "Empties all databases at once"),
     data("SWAPDB", 3, DELETE, NO_KEYS, Data(keys::swap), "Exchanges the contents of two databases"),
-    data(
+    with_subcommands(
         "OBJECT",
-        -2,
         READ_SLOW,
-        NO_KEYS,
+        &OBJECT,
         Data(keys::object),
         "Tells properties of a value: ENCODING, REFCOUNT",
     ),
@@ -165,21 +172,52 @@ pub(crate) static COMMANDS: [Command; 69] = [
         Server(admin::begin_checkpoint),
         "Begins a checkpoint, which shortens the log",
     ),
-    server("CONFIG", -2, ADMIN, Server(admin::config), "Tells and sets parameters: GET, SET"),
+    with_subcommands("CONFIG", ADMIN, &CONFIG, Server(admin::config), "Tells and sets parameters: GET, SET"),
+    with_subcommands("FUNCTION", ADMIN, &FUNCTION, Server(admin::function), "Drops all functions: FLUSH"),
     missing("BITCOUNT"),
-    missing("SETBIT"),
+    missing("BITFIELD"),
+    missing("BITFIELD_RO"),
+    missing("BITOP"),
+    missing("BITPOS"),
     missing("GETBIT"),
+    missing("SETBIT"),
     missing("PFADD"),
+    missing("PFCOUNT"),
+    missing("PFMERGE"),
     missing("GEOADD"),
+    missing("GEODIST"),
+    missing("GEOHASH"),
+    missing("GEOPOS"),
+    missing("GEORADIUS"),
+    missing("GEORADIUS_RO"),
+    missing("GEORADIUSBYMEMBER"),
+    missing("GEORADIUSBYMEMBER_RO"),
+    missing("GEOSEARCH"),
+    missing("GEOSEARCHSTORE"),
     missing("SORT"),
+    missing("SORT_RO"),
     missing("DUMP"),
     missing("RESTORE"),
+    missing("MIGRATE"),
     missing("MONITOR"),
-    missing("FUNCTION"),
+    missing("MODULE"),
+    missing("ASKING"),
     missing("CLUSTER"),
+    missing("READONLY"),
+    missing("READWRITE"),
+    missing("FAILOVER"),
+    missing("PSYNC"),
+    missing("REPLCONF"),
     missing("REPLICAOF"),
-    missing("XREADGROUP"),
+    missing("SLAVEOF"),
+    missing("SYNC"),
     missing("WAIT"),
+    missing("XACK"),
+    missing("XAUTOCLAIM"),
+    missing("XCLAIM"),
+    missing("XGROUP"),
+    missing("XPENDING"),
+    missing("XREADGROUP"),
 ];
 
 const fn data(
@@ -191,6 +229,34 @@ const fn data(
     summary: &'static str,
 ) -> Command {
     Command { info: CommandInfo::new(name, arity, flags, keys, summary), function }
+}
+
+const OBJECT: [Subcommand; 5] = [
+    Subcommand::new("ENCODING", 3),
+    Subcommand::new("REFCOUNT", 3),
+    Subcommand::new("IDLETIME", 3),
+    Subcommand::new("FREQ", 3),
+    Subcommand::new("HELP", 2),
+];
+const FUNCTION: [Subcommand; 3] =
+    [Subcommand::new("FLUSH", -2), Subcommand::new("LIST", -2), Subcommand::new("LOAD", -3)];
+const CONFIG: [Subcommand; 5] = [
+    Subcommand::new("GET", -3),
+    Subcommand::new("SET", -4),
+    Subcommand::new("RESETSTAT", 2),
+    Subcommand::new("REWRITE", 2),
+    Subcommand::new("HELP", 2),
+];
+
+const fn with_subcommands(
+    name: &'static str,
+    flags: &'static [&'static str],
+    subcommands: &'static [Subcommand],
+    function: CommandFunction,
+    summary: &'static str,
+) -> Command {
+    let info = CommandInfo::new(name, -2, flags, NO_KEYS, summary).subcommands(subcommands);
+    Command { info, function }
 }
 
 const fn server(
@@ -227,7 +293,7 @@ const fn missing(name: &'static str) -> Command {
 pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
     static NAMES: LazyLock<HashMap<&'static [u8], &'static Command>> =
         LazyLock::new(|| COMMANDS.iter().map(|command| (command.info.name.as_bytes(), command)).collect());
-    const NAME_BYTES_MAX: usize = 16;
+    const NAME_BYTES_MAX: usize = 20;
     let mut capitals = [0; NAME_BYTES_MAX];
     let capitals = capitals.get_mut(..name.len())?;
     capitals.copy_from_slice(name);

@@ -155,8 +155,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
             *sum += count;
             ControlFlow::Continue(())
         })?;
-        debug_assert!(counts.expiring >= 0, "an expiry that is removed was set before");
-        debug_assert!(counts.keys >= counts.expiring, "a key that is removed was added before");
+        // No assertion compares the counts: only the commit checks that all are of one moment.
         Ok(counts)
     }
 

@@ -1,0 +1,85 @@
+//! A server whose sockets, clock and steps a test drives.
+//!
+//! In builds with the feature `simulation` only: applications have [`RunningServer`](crate::RunningServer).
+//!
+//! Neighbours: [`crate::server`] builds servers; the tests of this crate play clients.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile::Database;
+use ensile_base::clock::Clock;
+use ensile_net::ListenAddress;
+use ensile_net::simulation::SimulatedTransport;
+use ensile_serving::{LIMITS, ServingState, ServingLoop};
+
+use crate::ServerBuilder;
+use crate::calendar::Calendar;
+use crate::served_database::ServedDatabase;
+
+/// Time of a simulated server at the begin of its clock, in milliseconds since 1970.
+pub const BEGIN_MILLIS: u64 = 1_700_000_000_000;
+
+/// Longest wait of a step of the loop. The simulated sockets move the clock by it.
+const STEP_WAIT: Duration = Duration::from_micros(200);
+
+/// A server with one loop over simulated sockets.
+#[derive(Debug)]
+pub struct SimulatedServer {
+    served: Arc<ServedDatabase>,
+    one_loop: ServingLoop<SimulatedTransport, ServedDatabase>,
+}
+
+impl ServerBuilder {
+    /// Opens the tables of the served database, and serves by steps. `clock` is manual; `seed` draws the behaviour of
+    /// the sockets.
+    ///
+    /// # Errors
+    /// The database has tables of these names with other types.
+    pub fn build_simulated(self, clock: &Clock, seed: u64) -> ensile::Result<SimulatedServer> {
+        let calendar = Calendar::Manual { begin_millis: BEGIN_MILLIS, clock: clock.clone() };
+        let served = Arc::new(self.calendar(calendar).open()?);
+        let state = Arc::new(ServingState::new(Arc::clone(&served), clock.clone()));
+        let mut one_loop = ServingLoop::new(SimulatedTransport::new(clock.clone(), seed), state, LIMITS);
+        let address = ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
+        let listening = one_loop.listen(&address);
+        debug_assert!(listening.is_ok(), "a simulated listener is never refused");
+        Ok(SimulatedServer { served, one_loop })
+    }
+}
+
+impl SimulatedServer {
+    /// Takes a step of the loop. False if a client has asked for the server's end.
+    pub fn step(&mut self) -> bool {
+        let stepped = self.one_loop.step(STEP_WAIT);
+        debug_assert!(stepped.is_ok(), "the wait of simulated sockets does not fail");
+        stepped.unwrap_or(false)
+    }
+
+    /// Takes steps of the sweeper until nothing more is to be removed.
+    ///
+    /// # Errors
+    /// The error of a step's transaction.
+    pub fn sweep(&self) -> ensile::Result<()> {
+        while !self.served.sweeper().step()? {}
+        Ok(())
+    }
+
+    /// The sockets, for a test that plays the clients.
+    pub fn transport_mut(&mut self) -> &mut SimulatedTransport {
+        self.one_loop.transport_mut()
+    }
+
+    /// Number of replies that wait until they are durable.
+    #[must_use]
+    pub fn deferred_count(&self) -> usize {
+        self.one_loop.deferred_count()
+    }
+
+    /// The served database.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        self.served.db()
+    }
+}

@@ -1,0 +1,66 @@
+//! Commands of operators: `CONFIG`, `INFO`, `COMMAND`, `TIME`, `ROLE`, `LASTSAVE`, checkpoints.
+
+use ensile_server::simulation::BEGIN_MILLIS;
+use ensile_sim::SimDisk;
+
+use super::rig::Rig;
+
+#[test]
+fn parameters_are_told_by_pattern_and_set_together() {
+    let mut rig = Rig::new();
+    rig.play(
+        r"
+        CONFIG GET appendonly | *2 $10 appendonly $2 no
+        CONFIG GET APPEND* databases | *6 $10 appendonly $2 no $11 appendfsync $6 always $9 databases $2 16
+        CONFIG GET none | *0
+        CONFIG GET | -ERR wrong number of arguments for 'config|get' command
+        CONFIG SET multi-rollback YES appendfsync no | +OK
+        CONFIG GET multi-rollback | *2 $14 multi-rollback $3 yes
+        CONFIG SET appendfsync always multi-rollback maybe | -ERR CONFIG SET failed (possibly related to argument 'multi-rollback') - argument must be 'yes' or 'no'
+        CONFIG GET appendfsync | *2 $11 appendfsync $2 no
+        CONFIG SET appendfsync | -ERR wrong number of arguments for 'config|set' command
+        CONFIG SET appendfsync no multi-rollback | -ERR syntax error
+        CONFIG SET appendfsync no APPENDFSYNC no | -ERR CONFIG SET failed (possibly related to argument 'APPENDFSYNC') - duplicate parameter
+        CONFIG SET none 1 | -ERR Unknown option or number of arguments for CONFIG SET - 'none'..
+        CONFIG FOO | -ERR unknown subcommand 'FOO'. Try CONFIG HELP.
+        CONFIG | -ERR wrong number of arguments for 'config' command
+        CONFIG RESETSTAT | -ERR CONFIG RESETSTAT is not available in this version of ensile
+        ",
+    );
+}
+
+#[test]
+fn the_server_tells_of_itself() {
+    let mut rig = Rig::new();
+    rig.play(
+        r"
+        ROLE | *3 $6 master :0 *0
+        PING | +PONG
+        PING x | $1 x
+        PING x y | -ERR wrong number of arguments for 'ping' command
+        ECHO x | $1 x
+        BGSAVE | +Background saving started
+        CLIENT FOO | -ERR unknown subcommand 'FOO' of CLIENT
+        COMMAND INFO get none | *2 *6 $3 get :2 *2 +readonly +fast :1 :1 :1 *-1
+        ",
+    );
+    let text = rig.ask(rig.client, "INFO server");
+    assert!(text.contains("redis_version:7.0.15") && !text.contains("# Stats"), "{text}");
+    let time = rig.ask(rig.client, "TIME");
+    let seconds: u64 = time.split(' ').nth(2).and_then(|word| word.parse().ok()).expect("a number");
+    assert!((BEGIN_MILLIS / 1000..BEGIN_MILLIS / 1000 + 60).contains(&seconds), "{time}");
+}
+
+#[test]
+fn a_checkpoint_is_begun_by_a_command() {
+    let mut rig = Rig::on(&SimDisk::new(), |builder| builder);
+    rig.play(
+        r"
+        SET k v | +OK
+        BGREWRITEAOF | +Background append only file rewriting started
+        CONFIG GET appendonly | *2 $10 appendonly $3 yes
+        ",
+    );
+    let text = rig.ask(rig.client, "INFO persistence");
+    assert!(text.contains("aof_enabled:1") && text.contains("aof_last_write_status:ok"), "{text}");
+}

@@ -1,0 +1,14 @@
+//! The server from outside: commands and their replies, transactions, databases, expiry, passwords, durable replies.
+
+mod access;
+mod admin;
+mod databases;
+mod durable_replies;
+mod expiry;
+mod keys;
+mod redis;
+mod rig;
+mod scan;
+mod strings;
+mod threads;
+mod transactions;
