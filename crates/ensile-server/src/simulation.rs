@@ -12,7 +12,7 @@ use ensile::Database;
 use ensile_base::clock::Clock;
 use ensile_net::ListenAddress;
 use ensile_net::simulation::SimulatedTransport;
-use ensile_serving::{LIMITS, ServingState, ServingLoop};
+use ensile_serving::{LIMITS, ServingLoop, ServingState};
 
 use crate::ServerBuilder;
 use crate::calendar::Calendar;

@@ -131,7 +131,7 @@ pub(crate) fn config(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome 
     }
     if is_called(argument(1), "SET") && request.len().is_multiple_of(2) {
         let server = call.server.service();
-        let settings = settings_of(request)
+        let settings: Result<Vec<Setting<'_>>, String> = settings_of(request)
             .and_then(|settings| settings.into_iter().map(|setting| setting.check(server)).collect());
         match settings {
             Ok(settings) => {
