@@ -8,16 +8,20 @@
 //! Invariants:
 //! - R1: the reply rests on the receipt of the transaction, also a reply that is an error (R2).
 //! - A reply is written anew at each run.
-//! - A loop never waits here: see `ensile-serving`.
+//! - A loop never waits here. A commit that would wait, and a request that waits for its turn, are set aside
+//!   (`contest`). A commit that is set aside has written nothing.
 //!
 //! Neighbours: [`crate::commands`] has the functions; [`crate::served_database`] calls.
 
-use ensile::{Error, Receipt, Transaction};
+use std::task::Waker;
+
+use ensile::{Error, Transaction};
 use ensile_base::Epoch;
 use ensile_resp::{ReplyEncoder, Request};
 use ensile_serving::{ANSWERED, Client, Exec, NewReply, Outcome};
 
 use crate::commands::{Call, Command, CommandError, CommandFunction, CommandResult};
+use crate::contest::RunPermit;
 use crate::model::Keyspace;
 use crate::served_database::{ClientData, ServedCall, ServedDatabase, Watch};
 
@@ -31,23 +35,52 @@ pub(crate) fn run_command(
     function: DataFunction,
     reply: &mut NewReply<'_>,
 ) -> Outcome {
+    let mut contest = std::mem::take(&mut call.client.own.contest);
     loop {
+        let turn = match contest.permit(server.db(), &call.loop_state.waker) {
+            Ok(RunPermit::Run(turn)) => turn,
+            Ok(RunPermit::Wait) => break,
+            Err(error) => return refuse(&call, &error, reply),
+        };
         let mut tx = server.db().begin();
         let ran = run_in(server, &mut tx, &mut call, function, server.now_millis(), reply);
-        match finish(tx, ran) {
-            Ok(receipt) => return Outcome::Reply(receipt.epoch()),
-            Err(error) if error.is_retryable() => reply.clear(),
+        let ended = finish(&mut tx, ran, &call.loop_state.waker);
+        drop(tx);
+        drop(turn);
+        match ended {
+            Ok(epoch) => return Outcome::Reply(epoch),
+            Err(Error::Busy) => break,
+            Err(error) if error.is_retryable() => {
+                contest.note_loss();
+                reply.clear();
+            }
             Err(error) => return refuse(&call, &error, reply),
         }
     }
+    // Nothing is written: the request runs anew after the wake-up.
+    reply.clear();
+    call.client.own.contest = contest;
+    Outcome::Busy
 }
 
-/// Commits the transaction of a command. The transaction of an error reply has written nothing, and is validated.
-fn finish(tx: Transaction<'_>, ran: CommandResult) -> Result<Receipt<'_>, Error> {
+/// Commits the transaction of a command, and returns the epoch that the reply rests on. The transaction of an error
+/// reply has written nothing, and is validated by its commit. An error of the engine is returned once the reads under
+/// it were consistent (R2).
+fn finish(tx: &mut Transaction<'_>, ran: CommandResult, waker: &Waker) -> Result<Epoch, Error> {
     match ran {
-        Err(CommandError::Engine(error)) => Err(error),
-        Ok(()) | Err(_) => tx.submit(),
+        Err(CommandError::Engine(error)) => Err(validated(tx, error)),
+        Ok(()) | Err(_) => Ok(tx.try_commit(waker)?.epoch()),
     }
+}
+
+/// The error as an answer, or the error of the validation of the reads that have led to it (R2).
+fn validated(tx: &mut Transaction<'_>, error: Error) -> Error {
+    if rests_on_reads(&error) { tx.validate().err().unwrap_or(error) } else { error }
+}
+
+/// True if an error depends on rows that a transaction has read.
+fn rests_on_reads(error: &Error) -> bool {
+    matches!(error, Error::TooLarge { .. } | Error::Decode { .. })
 }
 
 /// Carries out a command in a transaction, and writes its reply. An error of the engine that ends the transaction is
@@ -82,11 +115,14 @@ fn refuse(call: &ServedCall<'_>, error: &Error, reply: &mut NewReply<'_>) -> Out
 }
 
 fn reply_error(error: &Error, reply: &mut NewReply<'_>) {
-    let code = match error {
-        Error::DiskFull(_) | Error::Storage(_) => "MISCONF",
-        _ => "ERR",
-    };
-    reply.fail(code, &error.to_string());
+    match error {
+        Error::DiskFull(_) | Error::Storage(_) => reply.fail("MISCONF", &error.to_string()),
+        // Redis' words.
+        Error::MemoryFull { .. } => {
+            reply.fail("OOM", "command not allowed when used memory > 'maxmemory'.");
+        }
+        _ => reply.fail("ERR", &error.to_string()),
+    }
 }
 
 /// Carries out the queued requests as one transaction.
@@ -95,25 +131,62 @@ pub(crate) fn run_queue(
     mut exec: Exec<'_, ServedDatabase>,
     reply: &mut NewReply<'_>,
 ) -> Outcome {
+    if let Some(pending) = exec.client.own.pending.take() {
+        return commit_watched(server, pending, &mut exec, reply);
+    }
+    let now_millis = server.now_millis();
     if let Some(watch) = exec.client.own.watch.take() {
-        if watch.expiry_millis.is_some_and(|expiry| expiry <= server.now_millis()) {
+        if watch.expiry_millis.is_some_and(|expiry| expiry <= now_millis) {
             return reply_nil(server, reply);
         }
-        return run_watched(server, watch.tx, &mut exec, reply);
+        return run_watched(server, watch.tx, now_millis, &mut exec, reply);
     }
+    let mut contest = std::mem::take(&mut exec.client.own.contest);
     loop {
+        let turn = match contest.permit(server.db(), &exec.loop_state.waker) {
+            Ok(RunPermit::Run(turn)) => turn,
+            Ok(RunPermit::Wait) => break,
+            Err(error) => return refuse_queue(&error, reply),
+        };
         let before = ClientBefore::new(exec.client);
         let mut tx = server.db().begin();
-        let queue = run_queue_in(server, &mut tx, &mut exec, reply);
-        match before.unless_committed(queue.finish(tx), exec.client) {
+        let mut queue = run_queue_in(server, &mut tx, server.now_millis(), &mut exec, reply);
+        let end = queue.finish(&mut tx, &exec.loop_state.waker);
+        drop(tx);
+        drop(turn);
+        match before.unless_committed(end, exec.client) {
             QueueEnd::Committed(epoch) => return Outcome::Reply(epoch),
-            QueueEnd::Refused(error) if error.is_retryable() => reply.clear(),
-            QueueEnd::Refused(error) => {
-                reply_error(&error, reply);
-                return ANSWERED;
+            QueueEnd::Refused(Error::Busy) => break,
+            QueueEnd::Refused(error) if error.is_retryable() => {
+                contest.note_loss();
+                reply.clear();
             }
-            QueueEnd::RolledBack => return roll_back(server, reply),
+            QueueEnd::Refused(error) => return refuse_queue(&error, reply),
+            QueueEnd::GivenUp(answer) => return answer.write(reply),
         }
+    }
+    // Nothing is written: the queue runs anew after the wake-up.
+    reply.clear();
+    exec.client.own.contest = contest;
+    Outcome::Busy
+}
+
+/// A queue that has run in the transaction of `WATCH`, and waits for its commit.
+#[derive(Debug)]
+pub(crate) struct PendingExec {
+    tx: Transaction<'static>,
+    queue: RunQueue,
+    /// The array of replies.
+    replies: Vec<u8>,
+    /// The client as the queue found it, and as the queue has left it.
+    before: ClientBefore,
+    after: ClientBefore,
+}
+
+impl PendingExec {
+    /// Memory beside the transaction, in bytes (W16).
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.replies.capacity()
     }
 }
 
@@ -121,27 +194,55 @@ pub(crate) fn run_queue(
 fn run_watched(
     server: &ServedDatabase,
     mut tx: Transaction<'static>,
+    now_millis: i64,
     exec: &mut Exec<'_, ServedDatabase>,
     reply: &mut NewReply<'_>,
 ) -> Outcome {
     let before = ClientBefore::new(exec.client);
-    let queue = run_queue_in(server, &mut tx, exec, reply);
-    match before.unless_committed(queue.finish(tx), exec.client) {
-        QueueEnd::Committed(epoch) => Outcome::Reply(epoch),
+    let queue = run_queue_in(server, &mut tx, now_millis, exec, reply);
+    let after = ClientBefore::new(exec.client);
+    let pending = PendingExec { tx, queue, replies: reply.written_bytes().to_vec(), before, after };
+    reply.clear();
+    commit_watched(server, pending, exec, reply)
+}
+
+/// Commits the transaction of `WATCH` behind its queue. A commit that would wait keeps transaction and replies: the
+/// watched rows must not be read anew.
+fn commit_watched(
+    server: &ServedDatabase,
+    mut pending: PendingExec,
+    exec: &mut Exec<'_, ServedDatabase>,
+    reply: &mut NewReply<'_>,
+) -> Outcome {
+    let end = pending.queue.finish(&mut pending.tx, &exec.loop_state.waker);
+    let left = if matches!(end, QueueEnd::Committed(_)) { &pending.after } else { &pending.before };
+    left.apply(exec.client);
+    match end {
+        QueueEnd::Committed(epoch) => {
+            reply.append(&pending.replies);
+            Outcome::Reply(epoch)
+        }
+        QueueEnd::Refused(Error::Busy) => {
+            exec.client.own.pending = Some(pending);
+            Outcome::Busy
+        }
         QueueEnd::Refused(error) if error.is_retryable() => {
             server.count_watch_loss(&error);
-            reply.clear();
             reply_nil(server, reply)
         }
-        QueueEnd::Refused(error) => {
-            reply_error(&error, reply);
-            ANSWERED
-        }
-        QueueEnd::RolledBack => roll_back(server, reply),
+        QueueEnd::Refused(error) => refuse_queue(&error, reply),
+        QueueEnd::GivenUp(answer) => answer.write(reply),
     }
 }
 
+/// Replies an error that no repetition of a queue mends.
+fn refuse_queue(error: &Error, reply: &mut NewReply<'_>) -> Outcome {
+    reply_error(error, reply);
+    ANSWERED
+}
+
 /// Properties of a client that queued requests change: `SELECT`, `CLIENT SETNAME`.
+#[derive(Debug)]
 struct ClientBefore {
     database: u32,
     name: Box<[u8]>,
@@ -152,10 +253,14 @@ impl ClientBefore {
         Self { database: client.database, name: client.name.clone() }
     }
 
+    fn apply(&self, client: &mut Client<ClientData>) {
+        (client.database, client.name) = (self.database, self.name.clone());
+    }
+
     /// Takes the changes back unless the queue's transaction has committed.
     fn unless_committed(self, end: QueueEnd, client: &mut Client<ClientData>) -> QueueEnd {
         if !matches!(end, QueueEnd::Committed(_)) {
-            (client.database, client.name) = (self.database, self.name);
+            self.apply(client);
         }
         end
     }
@@ -168,38 +273,66 @@ fn reply_nil(server: &ServedDatabase, reply: &mut NewReply<'_>) -> Outcome {
     Outcome::Reply(server.db().epoch())
 }
 
-fn roll_back(server: &ServedDatabase, reply: &mut NewReply<'_>) -> Outcome {
-    reply.fail("EXECABORT", "Transaction rolled back because a command failed (multi-rollback yes).");
-    // The failure may rest on any epoch up to now.
-    Outcome::Reply(server.db().epoch())
-}
-
 /// A queue whose commands have run.
+#[derive(Debug)]
 struct RunQueue {
     /// Epoch that the replies of common commands rest on.
     epoch: Epoch,
     /// Error that ended the transaction.
     failed: Option<Error>,
-    /// True if the transaction is given up because a command failed.
-    is_rolled_back: bool,
+    /// Reason why the transaction is given up although its reads may be consistent.
+    given_up: Option<GivenUp>,
+}
+
+/// Reason why a queue's transaction is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GivenUp {
+    /// A command failed, and `multi-rollback` is on.
+    CommandFailed,
+    /// The reply of a command that writes has no room: a client would not learn what the command has taken.
+    ReplyTooLong,
 }
 
 /// End of a queue's transaction.
 enum QueueEnd {
     Committed(Epoch),
     Refused(Error),
-    RolledBack,
+    GivenUp(GivenUpAnswer),
+}
+
+/// The answer to a queue that is given up, and the epoch that the answer rests on (R2).
+struct GivenUpAnswer {
+    why: GivenUp,
+    epoch: Epoch,
+}
+
+impl GivenUpAnswer {
+    fn write(self, reply: &mut NewReply<'_>) -> Outcome {
+        match self.why {
+            GivenUp::CommandFailed => reply
+                .fail("EXECABORT", "Transaction rolled back because a command failed (multi-rollback yes)."),
+            GivenUp::ReplyTooLong => reply.fail(
+                "EXECABORT",
+                "Transaction rolled back because the reply of a command that writes is too long: ask for less at once.",
+            ),
+        }
+        Outcome::Reply(self.epoch)
+    }
 }
 
 impl RunQueue {
-    fn finish(self, tx: Transaction<'_>) -> QueueEnd {
-        if let Some(error) = self.failed {
-            return QueueEnd::Refused(error);
+    /// Commits the transaction, or validates the reads under the answer.
+    fn finish(&mut self, tx: &mut Transaction<'_>, waker: &Waker) -> QueueEnd {
+        if let Some(error) = self.failed.take() {
+            return QueueEnd::Refused(validated(tx, error));
         }
-        if self.is_rolled_back {
-            return QueueEnd::RolledBack;
+        if let Some(why) = self.given_up {
+            return match tx.validate() {
+                Ok(epoch) => QueueEnd::GivenUp(GivenUpAnswer { why, epoch: epoch.max(self.epoch) }),
+                Err(error) => QueueEnd::Refused(error),
+            };
         }
-        match tx.submit() {
+        match tx.try_commit(waker) {
             Ok(receipt) => QueueEnd::Committed(self.epoch.max(receipt.epoch())),
             Err(error) => QueueEnd::Refused(error),
         }
@@ -210,11 +343,11 @@ impl RunQueue {
 fn run_queue_in(
     server: &ServedDatabase,
     tx: &mut Transaction<'_>,
+    now_millis: i64,
     exec: &mut Exec<'_, ServedDatabase>,
     reply: &mut NewReply<'_>,
 ) -> RunQueue {
-    let (mut failed, mut has_failed) = (None, false);
-    let now_millis = server.now_millis();
+    let (mut failed, mut has_failed, mut is_too_long) = (None, false, false);
     let epoch = exec.call_each(reply, |_, mut call, command: &'static Command, reply| {
         let function = match command.function {
             CommandFunction::Data(function) => function,
@@ -232,7 +365,7 @@ fn run_queue_in(
             return Epoch::ZERO;
         }
         match run_in(server, tx, &mut call, function, now_millis, reply) {
-            Ok(()) => {}
+            Ok(()) => is_too_long |= reply.is_beyond() && command.info.has_flag("write"),
             // The command may have written before the error, so the transaction cannot go on.
             Err(CommandError::Engine(error)) => {
                 failed = Some(error);
@@ -243,7 +376,12 @@ fn run_queue_in(
         }
         Epoch::ZERO
     });
-    RunQueue { epoch, failed, is_rolled_back: has_failed && server.rolls_back() }
+    let given_up = match (is_too_long, has_failed && server.rolls_back()) {
+        (true, _) => Some(GivenUp::ReplyTooLong),
+        (false, true) => Some(GivenUp::CommandFailed),
+        (false, false) => None,
+    };
+    RunQueue { epoch, failed, given_up }
 }
 
 /// `WATCH key ..`: reads the rows of the keys in a transaction that stays open until `EXEC`.

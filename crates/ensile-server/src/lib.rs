@@ -22,6 +22,7 @@ mod access;
 mod admin;
 mod calendar;
 mod commands;
+mod contest;
 mod execution;
 mod model;
 mod running;

@@ -3,6 +3,7 @@
 //! Neighbours: `ensile-serving` calls it as a [`ServedProgram`]; `execution` carries requests out; [`crate::server`] makes it.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use ensile::{Database, Error, Transaction};
 use ensile_base::Epoch;
@@ -10,13 +11,15 @@ use ensile_base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use ensile_net::LoopWakeUp;
 use ensile_serving::{AheadKey, AuthRefusal, ClientState, DurableEpoch, LogState, ServiceCall};
 use ensile_serving::{
-    Client, DurableEpochs, Exec, InfoText, NewReply, Outcome, ServedProgram, ServerFigures,
+    Client, DurableEpochs, Exec, InfoText, NewReply, Outcome, ServedProgram, ServerFigures, loop_waker,
 };
 
 use crate::access::Password;
 use crate::admin::SaveTime;
 use crate::calendar::Calendar;
 use crate::commands::{self, Command, CommandFunction};
+use crate::contest::Contest;
+use crate::execution::PendingExec;
 use crate::model::{DATABASES, Model};
 use crate::server::Appendfsync;
 use crate::sweeper::Sweeper;
@@ -67,6 +70,8 @@ pub(crate) struct WatchFigures {
 pub(crate) struct LoopData {
     /// Stripe of the counts of keys that the loop changes.
     pub(crate) stripe: u32,
+    /// Waker of the loop, for requests that are set aside.
+    pub(crate) waker: Waker,
 }
 
 /// State of a client.
@@ -76,6 +81,10 @@ pub(crate) struct ClientData {
     pub(crate) is_authenticated: bool,
     /// The keys that the next `EXEC` rests on.
     pub(crate) watch: Option<Watch>,
+    /// Losses of the request that is set aside.
+    pub(crate) contest: Contest,
+    /// An `EXEC` behind a `WATCH` that waits for its commit.
+    pub(crate) pending: Option<PendingExec>,
 }
 
 /// Watched keys of a client.
@@ -92,7 +101,8 @@ const WATCH_BYTES: usize = 4 << 10;
 
 impl ClientState for ClientData {
     fn memory_bytes(&self) -> usize {
-        if self.watch.is_some() { WATCH_BYTES } else { 0 }
+        let watch = if self.watch.is_some() || self.pending.is_some() { WATCH_BYTES } else { 0 };
+        watch + self.pending.as_ref().map_or(0, PendingExec::memory_bytes)
     }
 }
 
@@ -251,9 +261,9 @@ impl ServedProgram for ServedDatabase {
         commands::find(name)
     }
 
-    fn begin_loop(&self, _: &LoopWakeUp) -> LoopData {
+    fn begin_loop(&self, wake_up: &LoopWakeUp) -> LoopData {
         // Relaxed: `fetch_add` gives each number once.
-        LoopData { stripe: self.stripes.fetch_add(1, Ordering::Relaxed) }
+        LoopData { stripe: self.stripes.fetch_add(1, Ordering::Relaxed), waker: loop_waker(wake_up) }
     }
 
     fn prefetch(&self, _: &mut LoopData, _: &[AheadKey<'_>]) {}

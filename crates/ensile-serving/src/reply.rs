@@ -75,6 +75,12 @@ impl<'b> NewReply<'b> {
         self.is_beyond = false;
     }
 
+    /// True if a part did not fit: the reply becomes an error.
+    #[must_use]
+    pub fn is_beyond(&self) -> bool {
+        self.is_beyond
+    }
+
     /// Replaces the written part of the reply by an error.
     pub fn fail(&mut self, code: &str, text: &str) {
         debug_assert!(self.begin <= self.buffer.len(), "W1: a command takes no earlier reply away");

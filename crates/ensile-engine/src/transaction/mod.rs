@@ -26,6 +26,7 @@ mod writes;
 
 use std::mem::ManuallyDrop;
 
+use ensile_base::Epoch;
 use ensile_base::sync::Arc;
 use ensile_durability::{DurabilityError, UserCode};
 use ensile_epoch::Pinned;
@@ -294,6 +295,35 @@ impl<'db> Transaction<'db> {
         if durability == Durability::Strict && self.database.settings.is_without_log {
             self.ended = Some(Ended::Strict);
         }
+    }
+
+    /// Checks that all reads so far, and the absence of the keys of inserts, were consistent at one moment. Returns the
+    /// epoch that an answer about the reads rests on: the answer is durable once the epoch is durable
+    /// ([`Database::durable`]). A program that refuses a request because of the rows that it has read, and rolls back,
+    /// checks first: rows that never existed together are no reason. [`Database::try_run`] checks by itself.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Readable};
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let stock = db.table::<u64, u64>("stock")?;
+    /// let mut tx = db.begin();
+    /// if tx.get(&stock, &7)?.unwrap_or(0) == 0 {
+    ///     match tx.validate() {
+    ///         Ok(_epoch) => println!("sold out"),
+    ///         Err(error) if error.is_retryable() => println!("look again"),
+    ///         Err(error) => return Err(error),
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] and [`Error::Expired`]: run the transaction again.
+    pub fn validate(&mut self) -> Result<Epoch> {
+        UserCode::check_outside()?;
+        Ok(self.validate_reads()?.epoch)
     }
 
     /// Ends the transaction without effect, as a drop does.

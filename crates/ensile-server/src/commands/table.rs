@@ -171,8 +171,10 @@ pub(crate) static COMMANDS: [Command; 101] = [
         ADMIN,
         Server(admin::begin_checkpoint),
         "Begins a checkpoint, which shortens the log",
-    ),
-    with_subcommands("CONFIG", ADMIN, &CONFIG, Server(admin::config), "Tells and sets parameters: GET, SET"),
+    )
+    .refused_while_queueing(),
+    with_subcommands("CONFIG", ADMIN, &CONFIG, Server(admin::config), "Tells and sets parameters: GET, SET")
+        .refused_while_queueing(),
     with_subcommands("FUNCTION", ADMIN, &FUNCTION, Server(admin::function), "Drops all functions: FLUSH"),
     missing("BITCOUNT"),
     missing("BITFIELD"),
@@ -279,6 +281,13 @@ const fn at_once(
 ) -> Command {
     let info = CommandInfo::new(name, arity, flags, keys, summary).while_queueing(WhileQueueing::AtOnce);
     Command { info, function }
+}
+
+impl Command {
+    /// Refuses the command between `MULTI` and `EXEC`: the queue may run several times, or without a commit.
+    const fn refused_while_queueing(self) -> Self {
+        Self { info: self.info.while_queueing(WhileQueueing::Refused), ..self }
+    }
 }
 
 /// A command of redis that this server does not have.
