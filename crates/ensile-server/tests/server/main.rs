@@ -9,6 +9,7 @@ mod keys;
 mod redis;
 mod rig;
 mod scan;
+mod set_aside;
 mod strings;
 mod threads;
 mod transactions;
