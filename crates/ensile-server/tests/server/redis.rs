@@ -327,7 +327,10 @@ fn permitted(words: &[String], queue: &[Vec<String>], ours: &[u8], theirs: &[u8]
     if ours.len() != queue.len() || theirs.len() != queue.len() {
         return None;
     }
-    let mut different = (0..queue.len()).filter(|at| ours[*at] != theirs[*at]);
+    // Replies behind another sum may rest on the sum.
+    let is_sum = |at: &usize| queue[*at][0].eq_ignore_ascii_case("INCRBYFLOAT") && ours[*at] != theirs[*at];
+    let end = (0..queue.len()).find(is_sum).unwrap_or(queue.len());
+    let mut different = (0..end).filter(|at| ours[*at] != theirs[*at]);
     different
         .all(|at| permitted_of_one(&queue[at], ours[at], theirs[at]).is_some())
         .then_some("replies of EXEC, each permitted")
