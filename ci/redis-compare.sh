@@ -27,4 +27,5 @@ for _ in $(seq 100); do
     kill -0 "$redis" 2>/dev/null || die "redis-server has ended: $(tail -n 3 "$folder/log")"
     sleep 0.1
 done
-ENSILE_REDIS=127.0.0.1:$port cargo test -p ensile-server --test server redis::replies_are_those_of_redis -- --ignored "$@"
+# The whole workspace: what the tests before have built is built alike.
+ENSILE_REDIS=127.0.0.1:$port cargo test --workspace --test server redis::replies_are_those_of_redis -- --ignored "$@"

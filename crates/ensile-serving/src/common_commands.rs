@@ -197,14 +197,19 @@ fn write_reply<S: ServedProgram>(
             server.service.info(&server.figures(), &mut text);
             reply.verbatim(*b"txt", text.as_str().as_bytes());
         }
-        "BGSAVE" => {
+        "BGSAVE" if request.iter().skip(1).all(|word| is_called(word, "SCHEDULE")) => {
             server.service.checkpoint();
             reply.simple("Background saving started");
         }
-        "SHUTDOWN" => match request.get(1).map(<[u8]>::to_ascii_uppercase).as_deref() {
-            None | Some(b"SAVE" | b"NOSAVE" | b"NOW" | b"FORCE") => return Outcome::Stop,
-            _ => reply.error("ERR", "SHUTDOWN takes no such argument; it makes all that is logged durable"),
-        },
+        "BGSAVE" => reply.error("ERR", "syntax error"),
+        "SHUTDOWN" => {
+            let is_known =
+                |word: &[u8]| ["SAVE", "NOSAVE", "NOW", "FORCE"].iter().any(|known| is_called(word, known));
+            if request.iter().skip(1).all(is_known) {
+                return Outcome::Stop;
+            }
+            reply.error("ERR", "SHUTDOWN takes no such argument; it makes all that is logged durable");
+        }
         name => {
             debug_assert_eq!(name, "QUIT", "each other command has an arm of its own");
             reply.simple("OK");

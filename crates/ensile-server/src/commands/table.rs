@@ -28,7 +28,7 @@ const ALL_PAIRS: (i64, i64, i64) = (1, -1, 2);
 use CommandFunction::{Data, Server};
 
 /// All commands of the server, beside the commands of every server.
-pub(crate) static COMMANDS: [Command; 101] = [
+pub(crate) static COMMANDS: [Command; 102] = [
     data("GET", 2, READ, FIRST, Data(strings::get), "Shows a string"),
     data(
         "SET",
@@ -200,6 +200,7 @@ pub(crate) static COMMANDS: [Command; 101] = [
     missing("SORT_RO"),
     missing("DUMP"),
     missing("RESTORE"),
+    missing("SAVE"),
     missing("MIGRATE"),
     missing("MONITOR"),
     missing("MODULE"),

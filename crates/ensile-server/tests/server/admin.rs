@@ -40,6 +40,11 @@ fn the_server_tells_of_itself() {
         PING x y | -ERR wrong number of arguments for 'ping' command
         ECHO x | $1 x
         BGSAVE | +Background saving started
+        BGSAVE schedule | +Background saving started
+        BGSAVE x | -ERR syntax error
+        SHUTDOWN SAVE x | -ERR SHUTDOWN takes no such argument..
+        FUNCTION FLUSH | +OK
+        FUNCTION LOAD x | -ERR FUNCTION LOAD is not available in this version of ensile
         CLIENT FOO | -ERR unknown subcommand 'FOO' of CLIENT
         COMMAND INFO get none | *2 *6 $3 get :2 *2 +readonly +fast :1 :1 :1 *-1
         ",

@@ -244,6 +244,28 @@ fn numbers_with_a_fraction_are_added_exactly() {
 }
 
 #[test]
+fn the_longest_common_subsequence_is_told_in_three_ways() {
+    let mut rig = Rig::new();
+    rig.play(
+        r"
+        MSET a ohmytext b mynewtext | +OK
+        LCS a b | $6 mytext
+        LCS a b LEN | :6
+        LCS a b IDX | *4 $7 matches *2 *2 *2 :4 :7 *2 :5 :8 *2 *2 :2 :3 *2 :0 :1 $3 len :6
+        LCS a b IDX MINMATCHLEN 4 WITHMATCHLEN | *4 $7 matches *1 *3 *2 :4 :7 *2 :5 :8 :4 $3 len :6
+        LCS a none | $0
+        LCS none none2 LEN | :0
+        LCS a b LEN IDX | -ERR If you want both the length and indexes, please just use IDX.
+        LCS a b BOGUS | -ERR syntax error
+        LCS a b MINMATCHLEN x | -ERR value is not an integer or out of range
+        SETRANGE a 4095 x | :4096
+        SETRANGE b 4095 x | :4096
+        LCS a b LEN | -ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len..
+        ",
+    );
+}
+
+#[test]
 fn keys_and_values_have_limits() {
     let mut rig = Rig::new();
     let (key, value) = (vec![b'k'; 70_000], vec![b'v'; (16 << 20) - 100]);

@@ -41,6 +41,7 @@ fn errors_while_queueing_abort_the_transaction() {
         ("CONFIG FOO", "-ERR unknown subcommand 'FOO'. Try CONFIG HELP."),
         ("CONFIG SET x", "-ERR wrong number of arguments for 'config|set' command"),
         ("SHUTDOWN", "-ERR Command not allowed inside a transaction"),
+        ("SAVE", "-ERR Command not allowed inside a transaction"),
         ("MONITOR", "-ERR Command not allowed inside a transaction"),
     ] {
         rig.play(&format!("MULTI | +OK\nSET a 1 | +QUEUED\n{wrong} | {error}\nSET b 1 | +QUEUED"));
