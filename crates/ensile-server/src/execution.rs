@@ -36,6 +36,13 @@ pub(crate) fn run_command(
     reply: &mut NewReply<'_>,
 ) -> Outcome {
     let mut contest = std::mem::take(&mut call.client.own.contest);
+    if let Some(pending) = call.client.own.pending.take() {
+        match pending.commit(&mut call.client.own, &call.loop_state.waker, reply) {
+            Ok(outcome) => return outcome,
+            Err(error) if error.is_retryable() => contest.note_loss(),
+            Err(error) => return refuse(&call, &error, reply),
+        }
+    }
     loop {
         let turn = match contest.permit(server.db(), &call.loop_state.waker) {
             Ok(RunPermit::Run(turn)) => turn,
@@ -44,12 +51,19 @@ pub(crate) fn run_command(
         };
         let mut tx = server.db().begin();
         let ran = run_in(server, &mut tx, &mut call, function, server.now_millis(), reply);
-        let ended = finish(&mut tx, ran, &call.loop_state.waker);
+        let mut ended = finish(&mut tx, ran, &call.loop_state.waker);
         drop(tx);
+        if matches!(ended, Err(Error::Busy)) {
+            reply.clear();
+            ended = match set_aside(server, &mut call, function, reply) {
+                Ok(None) => break,
+                Ok(Some(epoch)) => Ok(epoch),
+                Err(error) => Err(error),
+            };
+        }
         drop(turn);
         match ended {
             Ok(epoch) => return Outcome::Reply(epoch),
-            Err(Error::Busy) => break,
             Err(error) if error.is_retryable() => {
                 contest.note_loss();
                 reply.clear();
@@ -57,10 +71,68 @@ pub(crate) fn run_command(
             Err(error) => return refuse(&call, &error, reply),
         }
     }
-    // Nothing is written: the request runs anew after the wake-up.
-    reply.clear();
     call.client.own.contest = contest;
     Outcome::Busy
+}
+
+/// Carries out a command again in a transaction that outlives the call: a commit that would wait stays registered for
+/// its wake-up. Returns the epoch of a commit, and `None` if the commit waits.
+#[cold]
+fn set_aside(
+    server: &ServedDatabase,
+    call: &mut ServedCall<'_>,
+    function: DataFunction,
+    reply: &mut NewReply<'_>,
+) -> Result<Option<Epoch>, Error> {
+    let mut tx = server.db().begin_owned();
+    let ran = run_in(server, &mut tx, call, function, server.now_millis(), reply);
+    match finish(&mut tx, ran, &call.loop_state.waker) {
+        Ok(epoch) => Ok(Some(epoch)),
+        Err(Error::Busy) => {
+            call.client.own.pending = Some(PendingCommit { tx, reply: reply.written_bytes().to_vec() });
+            reply.clear();
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A request whose transaction waits for its commit.
+#[derive(Debug)]
+pub(crate) struct PendingCommit {
+    tx: Transaction<'static>,
+    /// The reply behind the commit.
+    reply: Vec<u8>,
+}
+
+impl PendingCommit {
+    /// Memory beside the transaction, in bytes (W16).
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.reply.capacity()
+    }
+
+    /// Tries the commit again. A commit that would wait stays pending.
+    ///
+    /// # Errors
+    /// The error of the commit: nothing is written.
+    fn commit(
+        mut self,
+        client: &mut ClientData,
+        waker: &Waker,
+        reply: &mut NewReply<'_>,
+    ) -> Result<Outcome, Error> {
+        match self.tx.try_commit(waker) {
+            Ok(receipt) => {
+                reply.append(&self.reply);
+                Ok(Outcome::Reply(receipt.epoch()))
+            }
+            Err(Error::Busy) => {
+                client.pending = Some(self);
+                Ok(Outcome::Busy)
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Commits the transaction of a command, and returns the epoch that the reply rests on. The transaction of an error
@@ -131,17 +203,24 @@ pub(crate) fn run_queue(
     mut exec: Exec<'_, ServedDatabase>,
     reply: &mut NewReply<'_>,
 ) -> Outcome {
-    if let Some(pending) = exec.client.own.pending.take() {
-        return commit_watched(server, pending, &mut exec, reply);
+    let mut contest = std::mem::take(&mut exec.client.own.contest);
+    if let Some(pending) = exec.client.own.pending_exec.take() {
+        match commit_pending(server, pending, &mut exec, reply) {
+            QueueStep::Ended(outcome) => return outcome,
+            QueueStep::Lost => contest.note_loss(),
+        }
     }
     let now_millis = server.now_millis();
     if let Some(watch) = exec.client.own.watch.take() {
         if watch.expiry_millis.is_some_and(|expiry| expiry <= now_millis) {
             return reply_nil(server, reply);
         }
-        return run_watched(server, watch.tx, now_millis, &mut exec, reply);
+        let run = QueueRun { tx: watch.tx, now_millis, is_watched: true };
+        match run_owned(server, run, &mut exec, reply) {
+            QueueStep::Ended(outcome) => return outcome,
+            QueueStep::Lost => debug_assert!(false, "a loss of a watching transaction is an answer"),
+        }
     }
-    let mut contest = std::mem::take(&mut exec.client.own.contest);
     loop {
         let turn = match contest.permit(server.db(), &exec.loop_state.waker) {
             Ok(RunPermit::Run(turn)) => turn,
@@ -153,28 +232,52 @@ pub(crate) fn run_queue(
         let mut queue = run_queue_in(server, &mut tx, server.now_millis(), &mut exec, reply);
         let end = queue.finish(&mut tx, &exec.loop_state.waker);
         drop(tx);
+        let step = match before.unless_committed(end, exec.client) {
+            QueueEnd::Committed(epoch) => QueueStep::Ended(Outcome::Reply(epoch)),
+            QueueEnd::GivenUp(answer) => QueueStep::Ended(answer.write(reply)),
+            QueueEnd::Refused(Error::Busy) => {
+                reply.clear();
+                let (tx, now_millis) = (server.db().begin_owned(), server.now_millis());
+                run_owned(server, QueueRun { tx, now_millis, is_watched: false }, &mut exec, reply)
+            }
+            QueueEnd::Refused(error) if error.is_retryable() => QueueStep::Lost,
+            QueueEnd::Refused(error) => QueueStep::Ended(refuse_queue(&error, reply)),
+        };
         drop(turn);
-        match before.unless_committed(end, exec.client) {
-            QueueEnd::Committed(epoch) => return Outcome::Reply(epoch),
-            QueueEnd::Refused(Error::Busy) => break,
-            QueueEnd::Refused(error) if error.is_retryable() => {
+        match step {
+            QueueStep::Ended(Outcome::Busy) => break,
+            QueueStep::Ended(outcome) => return outcome,
+            QueueStep::Lost => {
                 contest.note_loss();
                 reply.clear();
             }
-            QueueEnd::Refused(error) => return refuse_queue(&error, reply),
-            QueueEnd::GivenUp(answer) => return answer.write(reply),
         }
     }
-    // Nothing is written: the queue runs anew after the wake-up.
-    reply.clear();
     exec.client.own.contest = contest;
     Outcome::Busy
 }
 
-/// A queue that has run in the transaction of `WATCH`, and waits for its commit.
+/// A run of a queue in a transaction that outlives the call.
+struct QueueRun {
+    tx: Transaction<'static>,
+    /// Time of the queue's commands in milliseconds since 1970.
+    now_millis: i64,
+    /// True if the transaction has read watched keys: a loss is an answer.
+    is_watched: bool,
+}
+
+/// Step after a run of a queue.
+enum QueueStep {
+    Ended(Outcome),
+    /// The run has lost to another transaction, and nothing is written.
+    Lost,
+}
+
+/// A queue that has run, and waits for its commit.
 #[derive(Debug)]
 pub(crate) struct PendingExec {
     tx: Transaction<'static>,
+    is_watched: bool,
     queue: RunQueue,
     /// The array of replies.
     replies: Vec<u8>,
@@ -190,48 +293,52 @@ impl PendingExec {
     }
 }
 
-/// Carries out the queue within the transaction of `WATCH`.
-fn run_watched(
+/// Carries out the queue in a transaction that outlives the call: a commit that would wait stays registered for its
+/// wake-up, and watched rows are not read anew.
+fn run_owned(
     server: &ServedDatabase,
-    mut tx: Transaction<'static>,
-    now_millis: i64,
+    run: QueueRun,
     exec: &mut Exec<'_, ServedDatabase>,
     reply: &mut NewReply<'_>,
-) -> Outcome {
+) -> QueueStep {
+    let QueueRun { mut tx, now_millis, is_watched } = run;
     let before = ClientBefore::new(exec.client);
     let queue = run_queue_in(server, &mut tx, now_millis, exec, reply);
     let after = ClientBefore::new(exec.client);
-    let pending = PendingExec { tx, queue, replies: reply.written_bytes().to_vec(), before, after };
+    let replies = reply.written_bytes().to_vec();
     reply.clear();
-    commit_watched(server, pending, exec, reply)
+    let pending = PendingExec { tx, is_watched, queue, replies, before, after };
+    commit_pending(server, pending, exec, reply)
 }
 
-/// Commits the transaction of `WATCH` behind its queue. A commit that would wait keeps transaction and replies: the
-/// watched rows must not be read anew.
-fn commit_watched(
+/// Commits the transaction of a queue that has run. A commit that would wait keeps transaction and replies.
+fn commit_pending(
     server: &ServedDatabase,
     mut pending: PendingExec,
     exec: &mut Exec<'_, ServedDatabase>,
     reply: &mut NewReply<'_>,
-) -> Outcome {
+) -> QueueStep {
     let end = pending.queue.finish(&mut pending.tx, &exec.loop_state.waker);
     let left = if matches!(end, QueueEnd::Committed(_)) { &pending.after } else { &pending.before };
     left.apply(exec.client);
     match end {
         QueueEnd::Committed(epoch) => {
             reply.append(&pending.replies);
-            Outcome::Reply(epoch)
+            QueueStep::Ended(Outcome::Reply(epoch))
         }
+        QueueEnd::GivenUp(answer) => QueueStep::Ended(answer.write(reply)),
         QueueEnd::Refused(Error::Busy) => {
-            exec.client.own.pending = Some(pending);
-            Outcome::Busy
+            exec.client.own.pending_exec = Some(pending);
+            QueueStep::Ended(Outcome::Busy)
         }
         QueueEnd::Refused(error) if error.is_retryable() => {
-            server.count_watch_loss(&error);
-            reply_nil(server, reply)
+            if pending.is_watched {
+                server.count_watch_loss(&error);
+                return QueueStep::Ended(reply_nil(server, reply));
+            }
+            QueueStep::Lost
         }
-        QueueEnd::Refused(error) => refuse_queue(&error, reply),
-        QueueEnd::GivenUp(answer) => answer.write(reply),
+        QueueEnd::Refused(error) => QueueStep::Ended(refuse_queue(&error, reply)),
     }
 }
 

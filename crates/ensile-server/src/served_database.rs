@@ -19,7 +19,7 @@ use crate::admin::SaveTime;
 use crate::calendar::Calendar;
 use crate::commands::{self, Command, CommandFunction};
 use crate::contest::Contest;
-use crate::execution::PendingExec;
+use crate::execution::{PendingCommit, PendingExec};
 use crate::model::{DATABASES, Model};
 use crate::server::Appendfsync;
 use crate::sweeper::Sweeper;
@@ -83,8 +83,10 @@ pub(crate) struct ClientData {
     pub(crate) watch: Option<Watch>,
     /// Losses of the request that is set aside.
     pub(crate) contest: Contest,
-    /// An `EXEC` behind a `WATCH` that waits for its commit.
-    pub(crate) pending: Option<PendingExec>,
+    /// A command that waits for its commit.
+    pub(crate) pending: Option<PendingCommit>,
+    /// An `EXEC` that waits for its commit.
+    pub(crate) pending_exec: Option<PendingExec>,
 }
 
 /// Watched keys of a client.
@@ -101,8 +103,10 @@ const WATCH_BYTES: usize = 4 << 10;
 
 impl ClientState for ClientData {
     fn memory_bytes(&self) -> usize {
-        let watch = if self.watch.is_some() || self.pending.is_some() { WATCH_BYTES } else { 0 };
-        watch + self.pending.as_ref().map_or(0, PendingExec::memory_bytes)
+        let has_transaction = self.watch.is_some() || self.pending.is_some() || self.pending_exec.is_some();
+        let replies = self.pending.as_ref().map_or(0, PendingCommit::memory_bytes)
+            + self.pending_exec.as_ref().map_or(0, PendingExec::memory_bytes);
+        replies + if has_transaction { WATCH_BYTES } else { 0 }
     }
 }
 
