@@ -10,19 +10,17 @@
 //! - A reply is written anew at each run.
 //! - A loop never waits here: see `ensile-serving`.
 //!
-//! Neighbours: [`crate::commands`] has the functions; [`crate::served_database`] calls.
+//! Neighbours: [`crate::commands`] has the functions; `served_program` calls.
 
 use ensile::{Error, Receipt, Transaction};
 use ensile_base::Epoch;
-use ensile_resp::{ReplyEncoder, Request};
+use ensile_resp::Request;
 use ensile_serving::{ANSWERED, Client, Exec, NewReply, Outcome};
 
-use crate::commands::{Call, Command, CommandError, CommandFunction, CommandResult};
+use crate::command::{Command, CommandFunction};
+use crate::commands::{CommandError, CommandResult, DataCall, DataFunction};
 use crate::model::Keyspace;
 use crate::served_database::{ClientData, ServedCall, ServedDatabase, Watch};
-
-/// Function of a command over data.
-type DataFunction = fn(&mut Call<'_, '_>, &mut ReplyEncoder<'_>) -> CommandResult;
 
 /// Carries out a command over data as a transaction of its own.
 pub(crate) fn run_command(
@@ -62,7 +60,7 @@ fn run_in(
 ) -> CommandResult {
     let keyspace =
         Keyspace::new(tx, server.model(), call.client.database, call.loop_state.stripe, now_millis);
-    let mut data = Call { keyspace, request: call.request };
+    let mut data = DataCall { keyspace, request: call.request };
     let ran = reply.write(|reply| function(&mut data, reply));
     if let Err(error) = &ran
         && !matches!(error, CommandError::Engine(_))

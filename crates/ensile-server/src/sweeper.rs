@@ -15,11 +15,11 @@ use std::time::Duration;
 use ensile::{Database, Prefix, Readable, Result, Transaction};
 use ensile_base::sync::{Condvar, Mutex};
 
-use crate::admin::SaveTime;
 use crate::calendar::Calendar;
 use crate::model::keyspace::{count_expiring, count_keys, key_of_expiry};
-use crate::model::stored_value::Header;
+use crate::model::stored_value::ValueHeader;
 use crate::model::{ExpiryRow, KeyRow, Model, SWEEPER_STRIPE};
+use crate::save_time::SaveTime;
 
 /// Largest number of rows that a step removes.
 const ROWS_PER_STEP: usize = 512;
@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Sweeper {
     work: Arc<SweeperWork>,
-    signal: Arc<StopSignal>,
+    signal: Arc<SweeperStop>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -43,12 +43,12 @@ struct SweeperWork {
 }
 
 #[derive(Debug, Default)]
-struct StopSignal {
+struct SweeperStop {
     is_stopped: Mutex<bool>,
     changed: Condvar,
 }
 
-impl StopSignal {
+impl SweeperStop {
     /// Waits for the stop, for `pause` at most. True if the sweeper is stopped.
     fn wait(&self, pause: Duration) -> bool {
         let is_stopped = self.is_stopped.lock();
@@ -67,7 +67,7 @@ impl Sweeper {
         save_time: Arc<SaveTime>,
         calendar: Calendar,
     ) -> Result<Self> {
-        let (signal, is_manual) = (Arc::new(StopSignal::default()), calendar.is_manual());
+        let (signal, is_manual) = (Arc::new(SweeperStop::default()), calendar.is_manual());
         let work = Arc::new(SweeperWork { db, model, calendar });
         if is_manual {
             return Ok(Self { work, signal, thread: Mutex::new(None) });
@@ -137,7 +137,7 @@ fn sweep_expired(tx: &mut Transaction<'_>, model: &Model, now_millis: i64) -> Re
         let header = tx.get_with(&model.keys, &key, |value| value.header)?;
         tx.delete(&model.expiries, row)?;
         // A header of another time was written since the scan: the commit fails, and the step is run again.
-        if header.is_some_and(|header: Header| header.is_expired(now_millis)) {
+        if header.is_some_and(|header: ValueHeader| header.is_expired(now_millis)) {
             tx.delete(&model.keys, &key)?;
             count_keys(tx, model, key.0, SWEEPER_STRIPE, -1)?;
             count_expiring(tx, model, key.0, SWEEPER_STRIPE, -1)?;

@@ -6,9 +6,8 @@
 
 use ensile::stats::Stats;
 use ensile_base::sync::Ordering;
-use ensile_serving::{InfoText, ServerFigures};
+use ensile_serving::{DurableEpochs as _, InfoText, LogState, ServerFigures};
 
-use super::log_state;
 use crate::model::keyspace::KeyCounts;
 use crate::model::{DATABASES, Keyspace, SWEEPER_STRIPE};
 use crate::served_database::ServedDatabase;
@@ -69,8 +68,8 @@ fn write_persistence(server: &ServedDatabase, stats: &Stats, text: &mut InfoText
     text.add_heading("Persistence");
     text.add("loading", 0);
     text.add("aof_enabled", u8::from(server.has_log()));
-    let health = log_state(server.db());
-    text.add("aof_last_write_status", if health == ensile_serving::LogState::Running { "ok" } else { "err" });
+    let log = server.log_state();
+    text.add("aof_last_write_status", if log == LogState::Running { "ok" } else { "err" });
     text.add_some("log_bytes", stats.log.as_ref().map(|log| log.bytes));
     text.add_some("log_status", stats.log_health.as_ref().map(|health| health.name()));
     text.add_some("log_error", stats.log_health.as_ref().and_then(|health| health.reason()));

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use ensile::{Prefix, Readable, Result, Transaction};
 
-use super::stored_value::{Header, NewValue, StoredValue};
+use super::stored_value::{NewValue, StoredValue, ValueHeader};
 use super::{ExpiryRow, KeyRow, Model, contents, key_hash};
 
 /// A view of a database's keys for one transaction.
@@ -54,7 +54,7 @@ impl Slot {
 pub(crate) struct KeyAt<'r> {
     pub(crate) hash: u64,
     pub(crate) key: &'r [u8],
-    pub(crate) header: Header,
+    pub(crate) header: ValueHeader,
 }
 
 impl<'k, 'db> Keyspace<'k, 'db> {

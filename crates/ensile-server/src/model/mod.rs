@@ -11,8 +11,8 @@
 //! Invariants:
 //! - A key's row and its row in `expiries` change in one transaction. The row in `expiries` has the time of the header.
 //! - A transaction that adds or removes a key changes the count of its own stripe, so two loops do not conflict.
-//! - A content id is used once. Every access to keys reads the database's row, so `FLUSHDB` conflicts with accesses that
-//!   it overtakes.
+//! - A content id is used once. Every access to keys reads the database's row, so `FLUSHDB` conflicts with accesses
+//!   that `FLUSHDB` overtakes.
 //! - The hash is the same in every version and on every machine.
 //!
 //! Neighbours: commands read and write through [`Keyspace`]; the sweeper removes expired keys and abandoned contents.

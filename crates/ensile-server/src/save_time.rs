@@ -1,6 +1,6 @@
 //! The time of the last checkpoint, for `LASTSAVE` and `INFO`.
 //!
-//! Neighbours: the sweeper looks once in a while; [`super`] shows the time.
+//! Neighbours: the sweeper looks once in a while; [`crate::admin`] shows the time.
 
 use ensile::Database;
 use ensile_base::clock::unix_seconds;
