@@ -13,7 +13,7 @@
 //!
 //! Invariants:
 //! - R1: a reply rests on the epoch of its transaction's receipt, reads and errors included.
-//! - A command that fails has written nothing to its transaction.
+//! - A command that fails has changed no key in its transaction.
 //! - A loop never waits: a request that would wait is set aside, and is called again after a wake-up.
 //!
 //! Neighbours: below, `ensile` has transactions, and `ensile-serving` has loops, clients and `MULTI`'s queue. Above is

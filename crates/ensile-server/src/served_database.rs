@@ -151,7 +151,7 @@ impl ServedDatabase {
     }
 
     pub(crate) fn now_millis(&self) -> i64 {
-        i64::try_from(self.calendar.millis()).unwrap_or(i64::MAX)
+        self.calendar.signed_millis()
     }
 
     /// Time since the start in seconds.

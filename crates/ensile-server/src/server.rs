@@ -107,7 +107,7 @@ impl Server {
             password: None,
             keeps_password: false,
             rolls_back: false,
-            calendar: Calendar::Machine,
+            calendar: Calendar::of_machine(),
         };
         ServerBuilder { db, settings }
     }

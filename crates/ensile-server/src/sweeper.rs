@@ -116,8 +116,14 @@ impl Drop for Sweeper {
 impl SweeperWork {
     /// Removes some rows. True if nothing more is to be removed now.
     fn step(&self) -> Result<bool> {
+        let done = self.remove_rows();
+        self.model.set_stuck(done.is_err());
+        done
+    }
+
+    fn remove_rows(&self) -> Result<bool> {
         let Self { db, model, calendar } = self;
-        let now_millis = i64::try_from(calendar.millis()).unwrap_or(i64::MAX);
+        let now_millis = calendar.signed_millis();
         let expired = db.run(|tx| sweep_expired(tx, model, now_millis))?;
         let abandoned = db.run(|tx| sweep_abandoned(tx, model))?;
         Ok(expired < ROWS_PER_STEP && abandoned < ROWS_PER_STEP)

@@ -1,7 +1,8 @@
 //! Commands over data: a file with the functions for each type of value.
 //!
 //! Invariants:
-//! - A command that fails has written nothing to its transaction, so the other commands of an `EXEC` keep their effect.
+//! - A command that fails has written nothing to its transaction but removals of expired keys, so the other commands of
+//!   an `EXEC` keep their effect.
 //! - A command over data touches nothing but its transaction and its reply, so it can run again after a conflict.
 //!
 //! Neighbours: `command_table` names the functions, and `execution` calls them; [`crate::model::Keyspace`] has the
