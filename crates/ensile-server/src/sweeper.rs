@@ -124,9 +124,10 @@ impl SweeperWork {
     fn remove_rows(&self) -> Result<bool> {
         let Self { db, model, calendar } = self;
         let now_millis = calendar.signed_millis();
-        let expired = db.run(|tx| sweep_expired(tx, model, now_millis))?;
+        // A failure of one kind of removal does not hinder the other kind.
+        let expired = db.run(|tx| sweep_expired(tx, model, now_millis));
         let abandoned = db.run(|tx| sweep_abandoned(tx, model))?;
-        Ok(expired < ROWS_PER_STEP && abandoned < ROWS_PER_STEP)
+        Ok(expired? < ROWS_PER_STEP && abandoned.is_none())
     }
 }
 
@@ -152,9 +153,9 @@ fn sweep_expired(tx: &mut Transaction<'_>, model: &Model, now_millis: i64) -> Re
     Ok(due.len())
 }
 
-/// Removes rows of an abandoned content. Returns the number of removed keys.
-fn sweep_abandoned(tx: &mut Transaction<'_>, model: &Model) -> Result<usize> {
-    let Some((content, ())) = tx.first(&model.abandoned, ..)? else { return Ok(0) };
+/// Removes rows of an abandoned content. Returns the number of removed keys; `None` without an abandoned content.
+fn sweep_abandoned(tx: &mut Transaction<'_>, model: &Model) -> Result<Option<usize>> {
+    let Some((content, ())) = tx.first(&model.abandoned, ..)? else { return Ok(None) };
     let mut found: Vec<(KeyRow, Option<i64>)> = Vec::new();
     tx.scan(&model.keys, Prefix((content,)), |key, value| {
         found.push((key, value.header.expiry_millis));
@@ -170,5 +171,5 @@ fn sweep_abandoned(tx: &mut Transaction<'_>, model: &Model) -> Result<usize> {
         tx.delete_range(&model.counts, Prefix((content,)))?;
         tx.delete(&model.abandoned, &content)?;
     }
-    Ok(found.len())
+    Ok(Some(found.len()))
 }
