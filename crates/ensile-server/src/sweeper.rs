@@ -8,11 +8,13 @@
 //! Neighbours: `FLUSHDB` abandons contents, writes set expiries; the server starts and stops the sweeper.
 
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ensile::{Database, Prefix, Readable, Result, Transaction};
+use ensile_base::panic_text;
 use ensile_base::sync::{Condvar, Mutex};
 
 use crate::calendar::Calendar;
@@ -25,6 +27,9 @@ use crate::save_time::SaveTime;
 const ROWS_PER_STEP: usize = 512;
 /// Pause after a step that has found nothing more to remove.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Time between two looks at the checkpoints in milliseconds.
+const LOOK_MILLIS: u64 = 1000;
 
 /// The thread of a server that removes rows.
 #[derive(Debug)]
@@ -74,12 +79,14 @@ impl Sweeper {
         }
         let (until, swept) = (Arc::clone(&signal), Arc::clone(&work));
         let sweep = move || {
-            let mut pause = Duration::ZERO;
+            let (mut pause, mut looked_millis) = (Duration::ZERO, 0);
             while !until.wait(pause) {
-                // A failed step, such as on a full disk, is tried again.
-                let is_done = swept.step().unwrap_or(true);
-                save_time.look(&swept.db);
-                pause = if is_done { PAUSE } else { Duration::ZERO };
+                pause = if step_safely(|| swept.step()) { PAUSE } else { Duration::ZERO };
+                let now_millis = swept.calendar.millis();
+                if now_millis >= looked_millis + LOOK_MILLIS {
+                    looked_millis = now_millis;
+                    save_time.look(&swept.db.stats());
+                }
             }
         };
         let spawned = std::thread::Builder::new().name("ensile-sweeper".to_owned()).spawn(sweep);
@@ -125,9 +132,23 @@ impl SweeperWork {
         let Self { db, model, calendar } = self;
         let now_millis = calendar.signed_millis();
         // A failure of one kind of removal does not hinder the other kind.
-        let expired = db.run(|tx| sweep_expired(tx, model, now_millis));
-        let abandoned = db.run(|tx| sweep_abandoned(tx, model))?;
-        Ok(expired? < ROWS_PER_STEP && abandoned.is_none())
+        let expired = db.submit(|tx| sweep_expired(tx, model, now_millis));
+        let (abandoned, _) = db.submit(|tx| sweep_abandoned(tx, model))?;
+        let (expired, _) = expired?;
+        Ok(expired < ROWS_PER_STEP && abandoned.is_none())
+    }
+}
+
+/// Takes a step of the thread. True if the thread pauses: after a step that has found nothing more to remove, that has
+/// failed, such as on a full disk, or that has panicked.
+fn step_safely(step: impl FnOnce() -> Result<bool>) -> bool {
+    match catch_unwind(AssertUnwindSafe(step)) {
+        Ok(stepped) => stepped.unwrap_or(true),
+        Err(panic) => {
+            let text = panic_text(&*panic).unwrap_or("no text");
+            eprintln!("ensile-server: the removal of expired keys panicked, and goes on: {text}");
+            true
+        }
     }
 }
 
@@ -172,4 +193,18 @@ fn sweep_abandoned(tx: &mut Transaction<'_>, model: &Model) -> Result<Option<usi
         tx.delete(&model.abandoned, &content)?;
     }
     Ok(Some(found.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use ensile::Error;
+
+    use super::step_safely;
+
+    #[test]
+    fn the_thread_goes_on_after_a_failed_step() {
+        assert!(!step_safely(|| Ok(false)) && step_safely(|| Ok(true)));
+        assert!(step_safely(|| Err(Error::Closed)));
+        assert!(step_safely(|| panic!("a test's panic")));
+    }
 }

@@ -37,9 +37,7 @@ pub(crate) fn role(_: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
 
 /// `LASTSAVE`: time of the last checkpoint in seconds since 1970; of the start without a checkpoint since.
 pub(crate) fn last_save(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
-    let server = call.server.service();
-    server.save_time().look(server.db());
-    let seconds = i64::try_from(server.save_time().seconds()).unwrap_or(i64::MAX);
+    let seconds = i64::try_from(call.server.service().save_time().seconds()).unwrap_or(i64::MAX);
     reply.write(|reply| reply.integer(seconds));
     ANSWERED
 }
