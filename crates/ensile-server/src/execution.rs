@@ -11,22 +11,21 @@
 //! - A loop never waits here. A commit that would wait, and a request that waits for its turn, are set aside
 //!   (`contest`). A commit that is set aside has written nothing.
 //!
-//! Neighbours: [`crate::commands`] has the functions; [`crate::served_database`] calls.
+//! Neighbours: [`crate::commands`] has the functions; `served_program` calls.
 
 use std::task::Waker;
 
 use ensile::{Error, Transaction};
 use ensile_base::Epoch;
-use ensile_resp::{ReplyEncoder, Request};
-use ensile_serving::{ANSWERED, Client, Exec, NewReply, Outcome};
+use ensile_resp::Request;
+use ensile_serving::{ANSWERED, Exec, NewReply, Outcome};
 
-use crate::commands::{Call, Command, CommandError, CommandFunction, CommandResult};
+use crate::command::{Command, CommandFunction};
+use crate::commands::{CommandError, CommandResult, DataCall, DataFunction};
 use crate::contest::RunPermit;
 use crate::model::Keyspace;
-use crate::served_database::{ClientData, ServedCall, ServedDatabase, Watch};
-
-/// Function of a command over data.
-type DataFunction = fn(&mut Call<'_, '_>, &mut ReplyEncoder<'_>) -> CommandResult;
+use crate::pending::{ClientBefore, GivenUp, PendingCommit, PendingExec, QueueEnd, RunQueue, validated};
+use crate::served_database::{ServedCall, ServedDatabase, Watch};
 
 /// Carries out a command over data as a transaction of its own.
 pub(crate) fn run_command(
@@ -36,9 +35,16 @@ pub(crate) fn run_command(
     reply: &mut NewReply<'_>,
 ) -> Outcome {
     let mut contest = std::mem::take(&mut call.client.own.contest);
-    if let Some(pending) = call.client.own.pending.take() {
-        match pending.commit(&mut call.client.own, &call.loop_state.waker, reply) {
-            Ok(outcome) => return outcome,
+    if let Some(mut pending) = call.client.own.pending.take() {
+        match pending.try_commit(&call.loop_state.waker) {
+            Ok(epoch) => {
+                reply.append(&pending.reply);
+                return Outcome::Reply(epoch);
+            }
+            Err(Error::Busy) => {
+                (call.client.own.pending, call.client.own.contest) = (Some(pending), contest);
+                return Outcome::Busy;
+            }
             Err(error) if error.is_retryable() => contest.note_loss(),
             Err(error) => return refuse(&call, &error, reply),
         }
@@ -97,44 +103,6 @@ fn set_aside(
     }
 }
 
-/// A request whose transaction waits for its commit.
-#[derive(Debug)]
-pub(crate) struct PendingCommit {
-    tx: Transaction<'static>,
-    /// The reply behind the commit.
-    reply: Vec<u8>,
-}
-
-impl PendingCommit {
-    /// Memory beside the transaction, in bytes (W16).
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.reply.capacity()
-    }
-
-    /// Tries the commit again. A commit that would wait stays pending.
-    ///
-    /// # Errors
-    /// The error of the commit: nothing is written.
-    fn commit(
-        mut self,
-        client: &mut ClientData,
-        waker: &Waker,
-        reply: &mut NewReply<'_>,
-    ) -> Result<Outcome, Error> {
-        match self.tx.try_commit(waker) {
-            Ok(receipt) => {
-                reply.append(&self.reply);
-                Ok(Outcome::Reply(receipt.epoch()))
-            }
-            Err(Error::Busy) => {
-                client.pending = Some(self);
-                Ok(Outcome::Busy)
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
-
 /// Commits the transaction of a command, and returns the epoch that the reply rests on. The transaction of an error
 /// reply has written nothing, and is validated by its commit. An error of the engine is returned once the reads under
 /// it were consistent (R2).
@@ -143,16 +111,6 @@ fn finish(tx: &mut Transaction<'_>, ran: CommandResult, waker: &Waker) -> Result
         Err(CommandError::Engine(error)) => Err(validated(tx, error)),
         Ok(()) | Err(_) => Ok(tx.try_commit(waker)?.epoch()),
     }
-}
-
-/// The error as an answer, or the error of the validation of the reads that have led to it (R2).
-fn validated(tx: &mut Transaction<'_>, error: Error) -> Error {
-    if rests_on_reads(&error) { tx.validate().err().unwrap_or(error) } else { error }
-}
-
-/// True if an error depends on rows that a transaction has read.
-fn rests_on_reads(error: &Error) -> bool {
-    matches!(error, Error::TooLarge { .. } | Error::Decode { .. })
 }
 
 /// Carries out a command in a transaction, and writes its reply. An error of the engine that ends the transaction is
@@ -167,7 +125,7 @@ fn run_in(
 ) -> CommandResult {
     let keyspace =
         Keyspace::new(tx, server.model(), call.client.database, call.loop_state.stripe, now_millis);
-    let mut data = Call { keyspace, request: call.request };
+    let mut data = DataCall { keyspace, request: call.request };
     let ran = reply.write(|reply| function(&mut data, reply));
     if let Err(error) = &ran
         && !matches!(error, CommandError::Engine(_))
@@ -273,26 +231,6 @@ enum QueueStep {
     Lost,
 }
 
-/// A queue that has run, and waits for its commit.
-#[derive(Debug)]
-pub(crate) struct PendingExec {
-    tx: Transaction<'static>,
-    is_watched: bool,
-    queue: RunQueue,
-    /// The array of replies.
-    replies: Vec<u8>,
-    /// The client as the queue found it, and as the queue has left it.
-    before: ClientBefore,
-    after: ClientBefore,
-}
-
-impl PendingExec {
-    /// Memory beside the transaction, in bytes (W16).
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.replies.capacity()
-    }
-}
-
 /// Carries out the queue in a transaction that outlives the call: a commit that would wait stays registered for its
 /// wake-up, and watched rows are not read anew.
 fn run_owned(
@@ -348,102 +286,11 @@ fn refuse_queue(error: &Error, reply: &mut NewReply<'_>) -> Outcome {
     ANSWERED
 }
 
-/// Properties of a client that queued requests change: `SELECT`, `CLIENT SETNAME`.
-#[derive(Debug)]
-struct ClientBefore {
-    database: u32,
-    name: Box<[u8]>,
-}
-
-impl ClientBefore {
-    fn new(client: &Client<ClientData>) -> Self {
-        Self { database: client.database, name: client.name.clone() }
-    }
-
-    fn apply(&self, client: &mut Client<ClientData>) {
-        (client.database, client.name) = (self.database, self.name.clone());
-    }
-
-    /// Takes the changes back unless the queue's transaction has committed.
-    fn unless_committed(self, end: QueueEnd, client: &mut Client<ClientData>) -> QueueEnd {
-        if !matches!(end, QueueEnd::Committed(_)) {
-            self.apply(client);
-        }
-        end
-    }
-}
-
 /// Replies that a watched key has changed.
 fn reply_nil(server: &ServedDatabase, reply: &mut NewReply<'_>) -> Outcome {
     reply.write(|reply| reply.null_array());
     // The change may be of any epoch up to now.
     Outcome::Reply(server.db().epoch())
-}
-
-/// A queue whose commands have run.
-#[derive(Debug)]
-struct RunQueue {
-    /// Epoch that the replies of common commands rest on.
-    epoch: Epoch,
-    /// Error that ended the transaction.
-    failed: Option<Error>,
-    /// Reason why the transaction is given up although its reads may be consistent.
-    given_up: Option<GivenUp>,
-}
-
-/// Reason why a queue's transaction is given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GivenUp {
-    /// A command failed, and `multi-rollback` is on.
-    CommandFailed,
-    /// The reply of a command that writes has no room: a client would not learn what the command has taken.
-    ReplyTooLong,
-}
-
-/// End of a queue's transaction.
-enum QueueEnd {
-    Committed(Epoch),
-    Refused(Error),
-    GivenUp(GivenUpAnswer),
-}
-
-/// The answer to a queue that is given up, and the epoch that the answer rests on (R2).
-struct GivenUpAnswer {
-    why: GivenUp,
-    epoch: Epoch,
-}
-
-impl GivenUpAnswer {
-    fn write(self, reply: &mut NewReply<'_>) -> Outcome {
-        match self.why {
-            GivenUp::CommandFailed => reply
-                .fail("EXECABORT", "Transaction rolled back because a command failed (multi-rollback yes)."),
-            GivenUp::ReplyTooLong => reply.fail(
-                "EXECABORT",
-                "Transaction rolled back because the reply of a command that writes is too long: ask for less at once.",
-            ),
-        }
-        Outcome::Reply(self.epoch)
-    }
-}
-
-impl RunQueue {
-    /// Commits the transaction, or validates the reads under the answer.
-    fn finish(&mut self, tx: &mut Transaction<'_>, waker: &Waker) -> QueueEnd {
-        if let Some(error) = self.failed.take() {
-            return QueueEnd::Refused(validated(tx, error));
-        }
-        if let Some(why) = self.given_up {
-            return match tx.validate() {
-                Ok(epoch) => QueueEnd::GivenUp(GivenUpAnswer { why, epoch: epoch.max(self.epoch) }),
-                Err(error) => QueueEnd::Refused(error),
-            };
-        }
-        match tx.try_commit(waker) {
-            Ok(receipt) => QueueEnd::Committed(self.epoch.max(receipt.epoch())),
-            Err(error) => QueueEnd::Refused(error),
-        }
-    }
 }
 
 /// Carries out all queued requests in a transaction, and writes the array of their replies.

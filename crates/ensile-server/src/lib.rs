@@ -3,35 +3,45 @@
 //! ```text
 //! request -> command -> transaction over the tables of the model -> commit -> reply waits until its epoch is durable
 //! ```
+//! Modules, in the order from below: a module uses only modules before it.
+//! - `calendar`, `appendfsync` and `password` are the settings. `model` has the rows: databases, keys, values, counts.
+//! - `commands` has the functions over data, a file a type of value. They know nothing of the server.
+//! - `sweeper` removes rows that nobody sees. `served_database` is the state that all loops share.
+//! - `execution` makes a transaction of a request, `admin` has the parameters and figures, `access` lets clients in.
+//! - `command_table` names all functions, and `served_program` is the interface to the loops.
 //! - [`Server`] opens the tables of a database and serves.
-//! - `commands` has the commands, a file a type of value.
-//! - `model` has the rows: databases, keys, values, counts.
-//! - `access` has the password.
-//! - `admin` has the parameters and the figures.
 //!
 //! Invariants:
 //! - R1: a reply rests on the epoch of its transaction's receipt, reads and errors included.
-//! - A command that fails has written nothing to its transaction.
+//! - A command that fails has changed no key in its transaction.
 //! - A loop never waits: a request that would wait is set aside, and is called again after a wake-up.
 //!
-//! Neighbours: below, `ensile` has transactions, and `ensile-serving` has loops, clients and `MULTI`'s queue. Above, the
-//! `ensile` tool.
+//! Neighbours: below, `ensile` has transactions, and `ensile-serving` has loops, clients and `MULTI`'s queue. Above is
+//! the `ensile` tool.
 #![forbid(unsafe_code)]
 
 mod access;
 mod admin;
+mod appendfsync;
 mod calendar;
+mod command;
+mod command_table;
 mod commands;
 mod contest;
 mod execution;
 mod model;
+mod password;
+mod pending;
 mod running;
+mod save_time;
 mod served_database;
+mod served_program;
 mod server;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod sweeper;
 
+pub use appendfsync::Appendfsync;
 pub use ensile_serving::threads::{ListeningServer, ServerConfig, TransportChoice};
 pub use running::RunningServer;
-pub use server::{Appendfsync, Server, ServerBuilder};
+pub use server::{Server, ServerBuilder};

@@ -4,14 +4,14 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ensile_serving::threads::{ServerConfig, ServerStop, TransportChoice};
 use ensile_serving::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS};
 
-use crate::Server;
+use crate::served_database::ServedDatabase;
 
 /// A server that serves on threads of its own. The drop ends the server as [`RunningServer::stop`] does, and drops the
 /// outcome.
@@ -30,7 +30,7 @@ struct Listening {
 
 impl RunningServer {
     /// Starts a server with a loop for each processor.
-    pub(crate) fn start(server: Server, address: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn start(served: ServedDatabase, address: SocketAddr) -> io::Result<Self> {
         let config = ServerConfig {
             address,
             loops: std::thread::available_parallelism().map_or(1, usize::from),
@@ -43,7 +43,7 @@ impl RunningServer {
         };
         let (sender, listening) = mpsc::channel();
         let thread = std::thread::Builder::new().name("ensile-serve".to_owned()).spawn(move || {
-            server.serve(config, |ready| {
+            ensile_serving::threads::serve(Arc::new(served), config, |ready| {
                 let listening = Listening { address: ready.address, stop: ready.stop.clone() };
                 sender.send(listening).map_err(io::Error::other)
             })

@@ -1,29 +1,25 @@
 //! The served database: tables, settings and figures that all loops share.
 //!
-//! Neighbours: `ensile-serving` calls it as a [`ServedProgram`]; `execution` carries requests out; [`crate::server`] makes it.
+//! Neighbours: `served_program` serves the database; `execution` carries requests out; `server` makes the database.
 
 use std::sync::Arc;
 use std::task::Waker;
 
+use ensile::stats::Health;
 use ensile::{Database, Error, Transaction};
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use ensile_net::LoopWakeUp;
-use ensile_serving::{AheadKey, AuthRefusal, ClientState, DurableEpoch, LogState, ServiceCall};
-use ensile_serving::{
-    Client, DurableEpochs, Exec, InfoText, NewReply, Outcome, ServedProgram, ServerFigures, loop_waker,
-};
+use ensile_serving::{ClientState, DurableEpoch, DurableEpochs, LogState, ServiceCall, loop_waker};
 
-use crate::access::Password;
-use crate::admin::SaveTime;
+use crate::appendfsync::Appendfsync;
 use crate::calendar::Calendar;
-use crate::commands::{self, Command, CommandFunction};
 use crate::contest::Contest;
-use crate::execution::{PendingCommit, PendingExec};
-use crate::model::{DATABASES, Model};
-use crate::server::Appendfsync;
+use crate::model::Model;
+use crate::password::Password;
+use crate::pending::{PendingCommit, PendingExec};
+use crate::save_time::SaveTime;
 use crate::sweeper::Sweeper;
-use crate::{admin, execution};
 
 /// A request under way.
 pub(crate) type ServedCall<'c> = ServiceCall<'c, ServedDatabase>;
@@ -112,7 +108,7 @@ impl ClientState for ClientData {
 
 /// Settings of a served database.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) struct ServedSettings {
     pub(crate) appendfsync: Appendfsync,
     /// True if replies wait until they are durable, whatever `appendfsync` says.
     pub(crate) always_waits: bool,
@@ -130,8 +126,9 @@ impl ServedDatabase {
     ///
     /// # Errors
     /// The database has tables of these names with other types.
-    pub(crate) fn open(db: Database, settings: Settings) -> ensile::Result<Self> {
-        let Settings { appendfsync, always_waits, password, keeps_password, rolls_back, calendar } = settings;
+    pub(crate) fn open(db: Database, settings: ServedSettings) -> ensile::Result<Self> {
+        let ServedSettings { appendfsync, always_waits, password, keeps_password, rolls_back, calendar } =
+            settings;
         let model = Arc::new(Model::open(&db)?);
         let has_log = db.has_log();
         let save_time = Arc::new(SaveTime::new());
@@ -169,12 +166,25 @@ impl ServedDatabase {
     }
 
     pub(crate) fn now_millis(&self) -> i64 {
-        i64::try_from(self.calendar.millis()).unwrap_or(i64::MAX)
+        self.calendar.signed_millis()
     }
 
     /// Time since the start in seconds.
     pub(crate) fn uptime_seconds(&self) -> u64 {
         self.calendar.millis().saturating_sub(self.begun_millis) / 1000
+    }
+
+    /// State of a new loop, with a stripe of its own.
+    pub(crate) fn new_loop(&self, wake_up: &LoopWakeUp) -> LoopData {
+        // Relaxed: `fetch_add` gives each number once.
+        LoopData { stripe: self.stripes.fetch_add(1, Ordering::Relaxed), waker: loop_waker(wake_up) }
+    }
+
+    /// True if replies wait until they are durable.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        // Relaxed: a setting.
+        self.waits.load(Ordering::Relaxed)
     }
 
     pub(crate) fn has_log(&self) -> bool {
@@ -228,6 +238,11 @@ impl ServedDatabase {
         self.keeps_password
     }
 
+    /// Looks at the password, under its lock.
+    pub(crate) fn with_password<R>(&self, look: impl FnOnce(Option<&Password>) -> R) -> R {
+        look(self.password.lock().as_ref())
+    }
+
     pub(crate) fn set_password(&self, password: &[u8]) {
         debug_assert!(!self.keeps_password || !password.is_empty(), "other machines reach the server");
         let mut setting = self.password.lock();
@@ -242,89 +257,6 @@ impl ServedDatabase {
             if matches!(error, Error::Expired) { &self.watches.expired } else { &self.watches.conflicts };
         // Relaxed: a figure for people.
         figure.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl ServedProgram for ServedDatabase {
-    const NAME: &'static str = "redis";
-    // Client libraries choose their commands by the version.
-    const VERSION: &'static str = admin::REDIS_VERSION;
-    const DATABASES: u32 = DATABASES;
-    const IS_WITHOUT_USERS: bool = false;
-
-    type Command = Command;
-    type LoopState = LoopData;
-    type ClientState = ClientData;
-
-    fn commands() -> &'static [Command] {
-        &commands::COMMANDS
-    }
-
-    #[inline]
-    fn find_command(name: &[u8]) -> Option<&'static Command> {
-        commands::find(name)
-    }
-
-    fn begin_loop(&self, wake_up: &LoopWakeUp) -> LoopData {
-        // Relaxed: `fetch_add` gives each number once.
-        LoopData { stripe: self.stripes.fetch_add(1, Ordering::Relaxed), waker: loop_waker(wake_up) }
-    }
-
-    fn prefetch(&self, _: &mut LoopData, _: &[AheadKey<'_>]) {}
-
-    #[inline]
-    fn call(&self, call: ServedCall<'_>, command: &'static Command, reply: &mut NewReply<'_>) -> Outcome {
-        match command.function {
-            CommandFunction::Data(function) => execution::run_command(self, call, function, reply),
-            CommandFunction::Server(function) => function(call, reply),
-        }
-    }
-
-    fn exec(&self, exec: Exec<'_, Self>, reply: &mut NewReply<'_>) -> Outcome {
-        execution::run_queue(self, exec, reply)
-    }
-
-    fn discard(&self, client: &mut Client<ClientData>) {
-        client.own.watch = None;
-    }
-
-    fn authenticate(
-        &self,
-        client: &mut Client<ClientData>,
-        user: Option<&[u8]>,
-        password: &[u8],
-    ) -> Result<(), AuthRefusal> {
-        crate::access::authenticate(self.password.lock().as_ref(), user, password)?;
-        client.own.is_authenticated = true;
-        Ok(())
-    }
-
-    #[inline]
-    fn is_authorized(&self, client: &Client<ClientData>) -> bool {
-        client.own.is_authenticated || !self.has_password()
-    }
-
-    #[inline]
-    fn waits_for_durability(&self) -> bool {
-        // Relaxed: a setting.
-        self.waits.load(Ordering::Relaxed)
-    }
-
-    fn durable_epochs(&self) -> &dyn DurableEpochs {
-        self
-    }
-
-    fn checkpoint(&self) {
-        // The reply does not wait for the checkpoint; `INFO` shows a failure.
-        drop(self.db.checkpoint());
-    }
-
-    fn parameters(&self) -> Vec<(&'static str, String)> {
-        admin::parameters(self)
-    }
-
-    fn info(&self, figures: &ServerFigures, text: &mut InfoText) {
-        admin::write_info(self, figures, text);
     }
 }
 
@@ -344,7 +276,15 @@ impl DurableEpochs for ServedDatabase {
     }
 
     fn log_state(&self) -> LogState {
-        admin::log_state(&self.db)
+        match self.db.health().log {
+            None | Some(Health::Running) => LogState::Running,
+            Some(Health::Full(why)) => LogState::Full(why),
+            Some(Health::EpochsEnded(why)) => LogState::EpochsEnded(why),
+            Some(Health::Poisoned(why)) => LogState::Poisoned(why),
+            Some(Health::Removed(why)) => LogState::Removed(why),
+            // The server has closed the database itself, or this process is a fork.
+            Some(_) => LogState::Closed,
+        }
     }
 
     fn close(&self) -> Result<(), String> {

@@ -9,49 +9,17 @@ use std::sync::Arc;
 use ensile::Database;
 use ensile_serving::threads::{ListeningServer, ServerConfig};
 
-use crate::access::Password;
+use crate::appendfsync::Appendfsync;
 use crate::calendar::Calendar;
+use crate::password::Password;
 use crate::running::RunningServer;
-use crate::served_database::{ServedDatabase, Settings};
-
-/// Moment at which replies go out, by redis' names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Appendfsync {
-    /// Once the result is durable on disk: a crash of the machine loses nothing that was replied.
-    #[default]
-    Always,
-    /// At once, when the operating system has the changes: the death of the process loses nothing that was replied. A
-    /// crash of the machine may lose the last fraction of a second.
-    Everysec,
-    /// As [`Everysec`](Self::Everysec): the log is written and synced all the same.
-    No,
-}
-
-impl Appendfsync {
-    const ALL: [Self; 3] = [Self::Always, Self::Everysec, Self::No];
-
-    /// Name as in a configuration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::Everysec => "everysec",
-            Self::No => "no",
-        }
-    }
-
-    /// The value of this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| name.eq_ignore_ascii_case(one.name()))
-    }
-}
+use crate::served_database::{ServedDatabase, ServedSettings};
 
 /// Settings of a server.
 #[derive(Debug)]
 pub struct ServerBuilder {
     db: Database,
-    settings: Settings,
+    settings: ServedSettings,
 }
 
 impl ServerBuilder {
@@ -133,13 +101,13 @@ impl Server {
     /// ```
     #[must_use]
     pub fn builder(db: Database) -> ServerBuilder {
-        let settings = Settings {
+        let settings = ServedSettings {
             appendfsync: Appendfsync::default(),
             always_waits: false,
             password: None,
             keeps_password: false,
             rolls_back: false,
-            calendar: Calendar::Machine,
+            calendar: Calendar::of_machine(),
         };
         ServerBuilder { db, settings }
     }
@@ -149,7 +117,7 @@ impl Server {
     /// # Errors
     /// The system's error for the address.
     pub fn listen(self, address: SocketAddr) -> io::Result<RunningServer> {
-        RunningServer::start(self, address)
+        RunningServer::start(self.served, address)
     }
 
     /// Serves on this thread and on a thread for each further loop, until a client asks for the end, `config.ended` is
@@ -175,7 +143,8 @@ mod tests {
     use ensile_serving::ServedProgram as _;
     use ensile_sim::SimDisk;
 
-    use super::{Appendfsync, Server, ServerBuilder};
+    use super::{Server, ServerBuilder};
+    use crate::appendfsync::Appendfsync;
 
     fn on_disk() -> Builder {
         Database::builder("unused").disk(Arc::new(SimDisk::new()))

@@ -38,7 +38,7 @@ impl ServerBuilder {
     /// # Errors
     /// The database has tables of these names with other types.
     pub fn build_simulated(self, clock: &Clock, seed: u64) -> ensile::Result<SimulatedServer> {
-        let calendar = Calendar::Manual { begin_millis: BEGIN_MILLIS, clock: clock.clone() };
+        let calendar = Calendar::of_clock(BEGIN_MILLIS, clock.clone());
         let served = Arc::new(self.calendar(calendar).open()?);
         let state = Arc::new(ServingState::new(Arc::clone(&served), clock.clone()));
         let mut one_loop = ServingLoop::new(SimulatedTransport::new(clock.clone(), seed), state, LIMITS);

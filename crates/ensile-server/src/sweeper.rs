@@ -8,29 +8,34 @@
 //! Neighbours: `FLUSHDB` abandons contents, writes set expiries; the server starts and stops the sweeper.
 
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ensile::{Database, Prefix, Readable, Result, Transaction};
+use ensile_base::panic_text;
 use ensile_base::sync::{Condvar, Mutex};
 
-use crate::admin::SaveTime;
 use crate::calendar::Calendar;
 use crate::model::keyspace::{count_expiring, count_keys, key_of_expiry};
-use crate::model::stored_value::Header;
+use crate::model::stored_value::ValueHeader;
 use crate::model::{ExpiryRow, KeyRow, Model, SWEEPER_STRIPE};
+use crate::save_time::SaveTime;
 
 /// Largest number of rows that a step removes.
 const ROWS_PER_STEP: usize = 512;
 /// Pause after a step that has found nothing more to remove.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Time between two looks at the checkpoints in milliseconds.
+const LOOK_MILLIS: u64 = 1000;
+
 /// The thread of a server that removes rows.
 #[derive(Debug)]
 pub(crate) struct Sweeper {
     work: Arc<SweeperWork>,
-    signal: Arc<StopSignal>,
+    signal: Arc<SweeperStop>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -43,12 +48,12 @@ struct SweeperWork {
 }
 
 #[derive(Debug, Default)]
-struct StopSignal {
+struct SweeperStop {
     is_stopped: Mutex<bool>,
     changed: Condvar,
 }
 
-impl StopSignal {
+impl SweeperStop {
     /// Waits for the stop, for `pause` at most. True if the sweeper is stopped.
     fn wait(&self, pause: Duration) -> bool {
         let is_stopped = self.is_stopped.lock();
@@ -67,19 +72,21 @@ impl Sweeper {
         save_time: Arc<SaveTime>,
         calendar: Calendar,
     ) -> Result<Self> {
-        let (signal, is_manual) = (Arc::new(StopSignal::default()), calendar.is_manual());
+        let (signal, is_manual) = (Arc::new(SweeperStop::default()), calendar.is_manual());
         let work = Arc::new(SweeperWork { db, model, calendar });
         if is_manual {
             return Ok(Self { work, signal, thread: Mutex::new(None) });
         }
         let (until, swept) = (Arc::clone(&signal), Arc::clone(&work));
         let sweep = move || {
-            let mut pause = Duration::ZERO;
+            let (mut pause, mut looked_millis) = (Duration::ZERO, 0);
             while !until.wait(pause) {
-                // A failed step, such as on a full disk, is tried again.
-                let is_done = swept.step().unwrap_or(true);
-                save_time.look(&swept.db);
-                pause = if is_done { PAUSE } else { Duration::ZERO };
+                pause = if step_safely(|| swept.step()) { PAUSE } else { Duration::ZERO };
+                let now_millis = swept.calendar.millis();
+                if now_millis >= looked_millis + LOOK_MILLIS {
+                    looked_millis = now_millis;
+                    save_time.look(&swept.db.stats());
+                }
             }
         };
         let spawned = std::thread::Builder::new().name("ensile-sweeper".to_owned()).spawn(sweep);
@@ -116,11 +123,32 @@ impl Drop for Sweeper {
 impl SweeperWork {
     /// Removes some rows. True if nothing more is to be removed now.
     fn step(&self) -> Result<bool> {
+        let done = self.remove_rows();
+        self.model.set_stuck(done.is_err());
+        done
+    }
+
+    fn remove_rows(&self) -> Result<bool> {
         let Self { db, model, calendar } = self;
-        let now_millis = i64::try_from(calendar.millis()).unwrap_or(i64::MAX);
-        let expired = db.run(|tx| sweep_expired(tx, model, now_millis))?;
-        let abandoned = db.run(|tx| sweep_abandoned(tx, model))?;
-        Ok(expired < ROWS_PER_STEP && abandoned < ROWS_PER_STEP)
+        let now_millis = calendar.signed_millis();
+        // A failure of one kind of removal does not hinder the other kind.
+        let expired = db.submit(|tx| sweep_expired(tx, model, now_millis));
+        let (abandoned, _) = db.submit(|tx| sweep_abandoned(tx, model))?;
+        let (expired, _) = expired?;
+        Ok(expired < ROWS_PER_STEP && abandoned.is_none())
+    }
+}
+
+/// Takes a step of the thread. True if the thread pauses: after a step that has found nothing more to remove, that has
+/// failed, such as on a full disk, or that has panicked.
+fn step_safely(step: impl FnOnce() -> Result<bool>) -> bool {
+    match catch_unwind(AssertUnwindSafe(step)) {
+        Ok(stepped) => stepped.unwrap_or(true),
+        Err(panic) => {
+            let text = panic_text(&*panic).unwrap_or("no text");
+            eprintln!("ensile-server: the removal of expired keys panicked, and goes on: {text}");
+            true
+        }
     }
 }
 
@@ -137,7 +165,7 @@ fn sweep_expired(tx: &mut Transaction<'_>, model: &Model, now_millis: i64) -> Re
         let header = tx.get_with(&model.keys, &key, |value| value.header)?;
         tx.delete(&model.expiries, row)?;
         // A header of another time was written since the scan: the commit fails, and the step is run again.
-        if header.is_some_and(|header: Header| header.is_expired(now_millis)) {
+        if header.is_some_and(|header: ValueHeader| header.is_expired(now_millis)) {
             tx.delete(&model.keys, &key)?;
             count_keys(tx, model, key.0, SWEEPER_STRIPE, -1)?;
             count_expiring(tx, model, key.0, SWEEPER_STRIPE, -1)?;
@@ -146,9 +174,9 @@ fn sweep_expired(tx: &mut Transaction<'_>, model: &Model, now_millis: i64) -> Re
     Ok(due.len())
 }
 
-/// Removes rows of an abandoned content. Returns the number of removed keys.
-fn sweep_abandoned(tx: &mut Transaction<'_>, model: &Model) -> Result<usize> {
-    let Some((content, ())) = tx.first(&model.abandoned, ..)? else { return Ok(0) };
+/// Removes rows of an abandoned content. Returns the number of removed keys; `None` without an abandoned content.
+fn sweep_abandoned(tx: &mut Transaction<'_>, model: &Model) -> Result<Option<usize>> {
+    let Some((content, ())) = tx.first(&model.abandoned, ..)? else { return Ok(None) };
     let mut found: Vec<(KeyRow, Option<i64>)> = Vec::new();
     tx.scan(&model.keys, Prefix((content,)), |key, value| {
         found.push((key, value.header.expiry_millis));
@@ -164,5 +192,19 @@ fn sweep_abandoned(tx: &mut Transaction<'_>, model: &Model) -> Result<usize> {
         tx.delete_range(&model.counts, Prefix((content,)))?;
         tx.delete(&model.abandoned, &content)?;
     }
-    Ok(found.len())
+    Ok(Some(found.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use ensile::Error;
+
+    use super::step_safely;
+
+    #[test]
+    fn the_thread_goes_on_after_a_failed_step() {
+        assert!(!step_safely(|| Ok(false)) && step_safely(|| Ok(true)));
+        assert!(step_safely(|| Err(Error::Closed)));
+        assert!(step_safely(|| panic!("a test's panic")));
+    }
 }

@@ -6,9 +6,8 @@
 
 use ensile::stats::Stats;
 use ensile_base::sync::Ordering;
-use ensile_serving::{InfoText, ServerFigures};
+use ensile_serving::{DurableEpochs as _, InfoText, LogState, ServerFigures};
 
-use super::log_state;
 use crate::model::keyspace::KeyCounts;
 use crate::model::{DATABASES, Keyspace, SWEEPER_STRIPE};
 use crate::served_database::ServedDatabase;
@@ -69,13 +68,13 @@ fn write_persistence(server: &ServedDatabase, stats: &Stats, text: &mut InfoText
     text.add_heading("Persistence");
     text.add("loading", 0);
     text.add("aof_enabled", u8::from(server.has_log()));
-    let health = log_state(server.db());
-    text.add("aof_last_write_status", if health == ensile_serving::LogState::Running { "ok" } else { "err" });
+    let log = server.log_state();
+    text.add("aof_last_write_status", if log == LogState::Running { "ok" } else { "err" });
     text.add_some("log_bytes", stats.log.as_ref().map(|log| log.bytes));
     text.add_some("log_status", stats.log_health.as_ref().map(|health| health.name()));
     text.add_some("log_error", stats.log_health.as_ref().and_then(|health| health.reason()));
     if let Some(checkpoints) = &stats.checkpoints {
-        server.save_time().look(server.db());
+        server.save_time().look(stats);
         text.add("rdb_bgsave_in_progress", u8::from(checkpoints.running.is_some()));
         text.add("rdb_last_save_time", server.save_time().seconds());
         text.add("rdb_last_bgsave_status", if checkpoints.last_error.is_none() { "ok" } else { "err" });
@@ -96,18 +95,27 @@ fn write_epochs(stats: &Stats, text: &mut InfoText) {
     text.add("expired_transactions", stats.expired);
 }
 
-/// Adds a line for each database with keys. The counts are of one moment.
+/// Number of times that the counts of keys are read, if other transactions change the counts meanwhile.
+const COUNT_TRIES: usize = 8;
+
+/// Reads the counts of all databases, of one moment, once. The counts may rest on changes that are not durable yet, as
+/// the loop does not wait for the disk.
+fn count_keys(server: &ServedDatabase) -> ensile::Result<Vec<KeyCounts>> {
+    let mut tx = server.db().begin();
+    let mut keyspace = Keyspace::new(&mut tx, server.model(), 0, SWEEPER_STRIPE, server.now_millis());
+    let counts = (0..DATABASES).map(|database| {
+        keyspace.select(database);
+        keyspace.key_counts()
+    });
+    let counts = counts.collect::<ensile::Result<Vec<KeyCounts>>>()?;
+    tx.submit()?;
+    Ok(counts)
+}
+
+/// Adds a line for each database with keys. The lines are left out while other transactions change the counts.
 fn write_keyspace(server: &ServedDatabase, text: &mut InfoText) {
     text.add_heading("Keyspace");
-    let counted = server.db().run(|tx| {
-        let mut keyspace = Keyspace::new(tx, server.model(), 0, SWEEPER_STRIPE, server.now_millis());
-        (0..DATABASES)
-            .map(|database| {
-                keyspace.select(database);
-                keyspace.key_counts()
-            })
-            .collect::<ensile::Result<Vec<KeyCounts>>>()
-    });
+    let counted = (0..COUNT_TRIES).find_map(|_| count_keys(server).ok());
     for (database, counts) in counted.unwrap_or_default().into_iter().enumerate() {
         if counts.keys > 0 {
             let line = format!("keys={},expires={}", counts.keys, counts.expiring);

@@ -3,33 +3,15 @@
 //! Neighbours: `ensile-serving` asks for parameters and figures; [`crate::served_database`] has the settings.
 
 mod info;
-mod save_time;
 
-use ensile::Database;
-use ensile::stats::Health;
 use ensile_resp::Request;
 use ensile_serving::command::is_called;
-use ensile_serving::{ANSWERED, LogState};
-use ensile_serving::{NewReply, Outcome, glob};
+use ensile_serving::{ANSWERED, NewReply, Outcome, glob};
 
 pub(crate) use info::{REDIS_VERSION, write_info};
-pub(crate) use save_time::SaveTime;
 
+use crate::appendfsync::Appendfsync;
 use crate::served_database::{ServedCall, ServedDatabase};
-use crate::server::Appendfsync;
-
-/// State of the log of a database.
-pub(crate) fn log_state(db: &Database) -> LogState {
-    match db.health().log {
-        None | Some(Health::Running) => LogState::Running,
-        Some(Health::Full(why)) => LogState::Full(why),
-        Some(Health::EpochsEnded(why)) => LogState::EpochsEnded(why),
-        Some(Health::Poisoned(why)) => LogState::Poisoned(why),
-        Some(Health::Removed(why)) => LogState::Removed(why),
-        // The server has closed the database itself, or this process is a fork.
-        Some(_) => LogState::Closed,
-    }
-}
 
 /// `TIME`: seconds since 1970, and microseconds.
 pub(crate) fn time(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
@@ -55,9 +37,7 @@ pub(crate) fn role(_: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
 
 /// `LASTSAVE`: time of the last checkpoint in seconds since 1970; of the start without a checkpoint since.
 pub(crate) fn last_save(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
-    let server = call.server.service();
-    server.save_time().look(server.db());
-    let seconds = i64::try_from(server.save_time().seconds()).unwrap_or(i64::MAX);
+    let seconds = i64::try_from(call.server.service().save_time().seconds()).unwrap_or(i64::MAX);
     reply.write(|reply| reply.integer(seconds));
     ANSWERED
 }
@@ -85,7 +65,7 @@ pub(crate) fn function(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcom
 }
 
 /// A command of redis that this server does not have.
-pub(crate) fn missing(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
+pub(crate) fn refuse_missing(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
     let name = String::from_utf8_lossy(call.request.get(0).unwrap_or_default()).to_ascii_uppercase();
     reply.fail("ERR", &format!("{name} is not available in this version of ensile"));
     ANSWERED

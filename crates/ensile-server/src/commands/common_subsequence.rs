@@ -11,7 +11,7 @@ use ensile_serving::command::is_called;
 
 use super::arguments::whole;
 use super::strings::string_of;
-use super::{Call, CommandError, CommandResult};
+use super::{CommandError, CommandResult, DataCall};
 
 /// Largest number of entries of the table: 64 MiB.
 const ENTRIES_MAX: usize = 16 << 20;
@@ -106,7 +106,7 @@ struct SubsequenceOptions {
 }
 
 impl SubsequenceOptions {
-    fn read(call: &Call<'_, '_>) -> Result<Self, CommandError> {
+    fn read(call: &DataCall<'_, '_>) -> Result<Self, CommandError> {
         let (mut options, mut at) = (Self::default(), 3);
         while at < call.request.len() {
             let word = call.argument(at);
@@ -132,7 +132,7 @@ impl SubsequenceOptions {
 }
 
 /// `LCS key key [LEN] [IDX] [MINMATCHLEN number] [WITHMATCHLEN]`: an absent key counts as an empty string.
-pub(super) fn common_subsequence(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn common_subsequence(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let [first, second] = [call.keyspace.get(call.argument(1))?, call.keyspace.get(call.argument(2))?];
     let string = |value| {
         string_of(value).map_err(|_| CommandError::Text("The specified keys must contain string values"))

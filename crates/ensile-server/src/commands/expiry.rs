@@ -8,8 +8,8 @@ use ensile_resp::ReplyEncoder;
 use ensile_serving::command::is_called;
 
 use super::arguments::whole;
-use super::{Call, CommandError, CommandResult};
-use crate::model::stored_value::{Header, NewValue};
+use super::{CommandError, CommandResult, DataCall};
+use crate::model::stored_value::{NewValue, ValueHeader};
 
 /// Change of a key's expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,12 @@ pub(super) enum ExpiryArgument<'r> {
 impl<'r> ExpiryArgument<'r> {
     /// Reads the option at this argument, and returns the number of the option's arguments. An option may be repeated,
     /// and excludes the other options.
-    pub(super) fn read(&mut self, call: &Call<'r, '_>, at: usize, word: &str) -> Result<usize, CommandError> {
+    pub(super) fn read(
+        &mut self,
+        call: &DataCall<'r, '_>,
+        at: usize,
+        word: &str,
+    ) -> Result<usize, CommandError> {
         if is_called(call.argument(at), word) && matches!(self, Self::Absent | Self::Word) {
             *self = Self::Word;
             return Ok(1);
@@ -151,7 +156,7 @@ struct ExpireConditions {
 }
 
 impl ExpireConditions {
-    fn of(call: &Call<'_, '_>) -> Result<Self, CommandError> {
+    fn read(call: &DataCall<'_, '_>) -> Result<Self, CommandError> {
         let mut all = Self::default();
         for word in call.arguments(3) {
             match word.to_ascii_uppercase().as_slice() {
@@ -183,10 +188,10 @@ impl ExpireConditions {
 }
 
 /// `EXPIRE key seconds [NX | XX | GT | LT]`, and `PEXPIRE`, `EXPIREAT`, `PEXPIREAT`
-pub(super) fn expire(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn expire(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let key = call.argument(1);
     let (form, command) = TimeForm::of_command(call.argument(0));
-    let conditions = ExpireConditions::of(call)?;
+    let conditions = ExpireConditions::read(call)?;
     let number = whole(call.argument(2))?;
     let millis = form.millis(number, call.keyspace.now_millis).ok_or(CommandError::Expiry(command))?;
     let slot = call.keyspace.slot(key)?;
@@ -196,7 +201,7 @@ pub(super) fn expire(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> C
         if millis <= call.keyspace.now_millis {
             call.keyspace.remove(&slot, key)?;
         } else if let Some(value) = slot.value() {
-            let header = Header { expiry_millis: Some(millis), ..value.header };
+            let header = ValueHeader { expiry_millis: Some(millis), ..value.header };
             call.keyspace.write(&slot, key, NewValue { header, bytes: &value.bytes })?;
         }
     }
@@ -205,12 +210,12 @@ pub(super) fn expire(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> C
 }
 
 /// `PERSIST key`
-pub(super) fn persist(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn persist(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let key = call.argument(1);
     let slot = call.keyspace.slot(key)?;
     let expiring = slot.value().filter(|value| value.header.expiry_millis.is_some());
     if let Some(value) = expiring {
-        let header = Header { expiry_millis: None, ..value.header };
+        let header = ValueHeader { expiry_millis: None, ..value.header };
         call.keyspace.write(&slot, key, NewValue { header, bytes: &value.bytes })?;
     }
     reply.integer(i64::from(expiring.is_some()));
@@ -218,7 +223,7 @@ pub(super) fn persist(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> 
 }
 
 /// `TTL key`, and `PTTL`, `EXPIRETIME`, `PEXPIRETIME`: -1 for a key that stays, -2 for an absent key.
-pub(super) fn time_left(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn time_left(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let name = call.argument(0);
     let is_millis = name.first().is_some_and(|byte| byte.eq_ignore_ascii_case(&b'P'));
     let is_absolute = name.len() >= "EXPIRETIME".len();

@@ -9,7 +9,7 @@ use ensile_serving::command::is_called;
 use ensile_serving::glob;
 
 use super::arguments::{check_key, whole};
-use super::{Call, CommandError, CommandResult};
+use super::{CommandError, CommandResult, DataCall};
 use crate::model::stored_value::NewValue;
 use crate::model::{DATABASES, contents};
 
@@ -21,7 +21,7 @@ const SCAN_COUNT_MAX: i64 = 1 << 20;
 const EMBEDDED_BYTES_MAX: usize = 44;
 
 /// `DEL key ..`, `UNLINK key ..`
-pub(super) fn delete(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn delete(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let mut deleted = 0;
     for key in call.arguments(1) {
         let slot = call.keyspace.slot(key)?;
@@ -33,7 +33,7 @@ pub(super) fn delete(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> C
 }
 
 /// `EXISTS key ..`, `TOUCH key ..`: a key counts as often as it is named.
-pub(super) fn exists(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn exists(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let mut present = 0;
     for key in call.arguments(1) {
         present += i64::from(call.keyspace.get(key)?.is_some());
@@ -43,28 +43,28 @@ pub(super) fn exists(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> C
 }
 
 /// `TYPE key`
-pub(super) fn type_of(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn type_of(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let value = call.keyspace.get(call.argument(1))?;
     reply.simple(value.map_or("none", |value| value.header.kind.name()));
     Ok(())
 }
 
 /// `RENAME key newkey`
-pub(super) fn rename(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn rename(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     move_value(call, true)?;
     reply.simple("OK");
     Ok(())
 }
 
 /// `RENAMENX key newkey`
-pub(super) fn rename_absent(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn rename_absent(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let is_moved = move_value(call, false)?;
     reply.integer(i64::from(is_moved));
     Ok(())
 }
 
 /// Moves a value to another key. False if the other key is present and is not to be replaced.
-fn move_value(call: &mut Call<'_, '_>, replaces: bool) -> Result<bool, CommandError> {
+fn move_value(call: &mut DataCall<'_, '_>, replaces: bool) -> Result<bool, CommandError> {
     let (from, to) = (call.argument(1), call.argument(2));
     check_key(to)?;
     let slot = call.keyspace.slot(from)?;
@@ -82,7 +82,7 @@ fn move_value(call: &mut Call<'_, '_>, replaces: bool) -> Result<bool, CommandEr
 }
 
 /// `COPY source destination [DB number] [REPLACE]`
-pub(super) fn copy(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn copy(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let (from, to) = (call.argument(1), call.argument(2));
     check_key(to)?;
     let source = call.keyspace.database;
@@ -114,7 +114,7 @@ pub(super) fn copy(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> Com
 }
 
 /// `MOVE key database`
-pub(super) fn move_key(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn move_key(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let (key, database) = (call.argument(1), database_number(call.argument(2))?);
     let source = call.keyspace.database;
     if database == source {
@@ -146,7 +146,7 @@ fn existing_database(number: i64) -> Result<u32, CommandError> {
 }
 
 /// `KEYS pattern`
-pub(super) fn keys(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn keys(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let pattern = call.argument(1);
     let mut found: Vec<Vec<u8>> = Vec::new();
     let mut bytes = 0;
@@ -166,7 +166,7 @@ pub(super) fn keys(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> Com
 ///
 /// A key that is present during the whole walk is shown at least once, as the hashes of keys do not change. All keys
 /// with one hash are shown in one step.
-pub(super) fn scan(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn scan(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let cursor = std::str::from_utf8(call.argument(1)).ok().and_then(|text| text.parse().ok());
     let cursor: u64 = cursor.ok_or(CommandError::Cursor)?;
     let (mut pattern, mut count, mut type_name) = (None, SCAN_COUNT, None);
@@ -205,7 +205,7 @@ pub(super) fn scan(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> Com
 }
 
 /// `RANDOMKEY`: the first key at or behind a random hash.
-pub(super) fn random_key(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn random_key(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let from = ensile_base::random::Random::unpredictable().next_u64();
     let mut found = None;
     for begin in [from, 0] {
@@ -224,14 +224,14 @@ pub(super) fn random_key(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) 
 }
 
 /// `DBSIZE`
-pub(super) fn size(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn size(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let counts = call.keyspace.key_counts()?;
     reply.integer(counts.keys);
     Ok(())
 }
 
 /// Checks the option of `FLUSHDB` and `FLUSHALL`: both ways empty a database at once.
-fn check_flush_option(call: &Call<'_, '_>) -> CommandResult {
+fn check_flush_option(call: &DataCall<'_, '_>) -> CommandResult {
     let is_known = |word: &[u8]| is_called(word, "ASYNC") || is_called(word, "SYNC");
     if call.request.len() > 2 || !call.arguments(1).all(is_known) {
         return Err(CommandError::Syntax);
@@ -240,7 +240,7 @@ fn check_flush_option(call: &Call<'_, '_>) -> CommandResult {
 }
 
 /// `FLUSHDB [ASYNC | SYNC]`
-pub(super) fn flush(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn flush(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     check_flush_option(call)?;
     let database = call.keyspace.database;
     contents::abandon(call.keyspace.tx, call.keyspace.model, database)?;
@@ -249,7 +249,7 @@ pub(super) fn flush(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> Co
 }
 
 /// `FLUSHALL [ASYNC | SYNC]`
-pub(super) fn flush_all(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn flush_all(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     check_flush_option(call)?;
     for database in 0..DATABASES {
         contents::abandon(call.keyspace.tx, call.keyspace.model, database)?;
@@ -259,7 +259,7 @@ pub(super) fn flush_all(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -
 }
 
 /// `SWAPDB first second`
-pub(super) fn swap(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn swap(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let number = |at: usize, text: &'static str| {
         let number = whole(call.argument(at)).ok().filter(|number| i32::try_from(*number).is_ok());
         number.ok_or(CommandError::Text(text))
@@ -273,7 +273,7 @@ pub(super) fn swap(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> Com
 
 /// `OBJECT ENCODING | REFCOUNT | IDLETIME | FREQ key`, `OBJECT HELP`. The request has a known subcommand, with the
 /// right number of arguments.
-pub(super) fn object(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn object(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let subcommand = call.argument(1).to_ascii_uppercase();
     if subcommand == b"HELP" {
         let lines =

@@ -8,10 +8,10 @@ use ensile_serving::command::is_called;
 use super::arguments::{check_key, check_string, whole};
 use super::decimal::Decimal;
 use super::expiry::{ExpiryArgument, ExpiryOption, TimeForm};
-use super::{Call, CommandError, CommandResult};
+use super::{CommandError, CommandResult, DataCall};
 use crate::model::STRING_BYTES_MAX;
 use crate::model::keyspace::Slot;
-use crate::model::stored_value::{Header, Kind, NewValue, StoredValue};
+use crate::model::stored_value::{Kind, NewValue, StoredValue, ValueHeader};
 
 /// The bytes of a string.
 ///
@@ -34,7 +34,7 @@ fn reply_string(value: Option<&[u8]>, reply: &mut ReplyEncoder<'_>) {
 }
 
 /// `GET key`
-pub(super) fn get(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn get(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let value = call.keyspace.get(call.argument(1))?;
     reply_string(string_of(value.as_ref())?, reply);
     Ok(())
@@ -42,13 +42,13 @@ pub(super) fn get(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> Comm
 
 /// Condition of a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Condition {
+enum SetCondition {
     Always,
     Absent,
     Present,
 }
 
-impl Condition {
+impl SetCondition {
     fn holds(self, slot: &Slot) -> bool {
         match self {
             Self::Always => true,
@@ -60,23 +60,23 @@ impl Condition {
 
 /// Options of `SET`.
 struct SetOptions<'r> {
-    condition: Condition,
+    condition: SetCondition,
     /// True if the reply is the old value.
     replies_old: bool,
     expiry: ExpiryArgument<'r>,
 }
 
 impl<'r> SetOptions<'r> {
-    fn of(call: &Call<'r, '_>) -> Result<Self, CommandError> {
+    fn read(call: &DataCall<'r, '_>) -> Result<Self, CommandError> {
         let mut options =
-            Self { condition: Condition::Always, replies_old: false, expiry: ExpiryArgument::Absent };
+            Self { condition: SetCondition::Always, replies_old: false, expiry: ExpiryArgument::Absent };
         let mut at = 3;
         while at < call.request.len() {
             let word = call.argument(at);
-            if is_called(word, "NX") && options.condition != Condition::Present {
-                options.condition = Condition::Absent;
-            } else if is_called(word, "XX") && options.condition != Condition::Absent {
-                options.condition = Condition::Present;
+            if is_called(word, "NX") && options.condition != SetCondition::Present {
+                options.condition = SetCondition::Absent;
+            } else if is_called(word, "XX") && options.condition != SetCondition::Absent {
+                options.condition = SetCondition::Present;
             } else if is_called(word, "GET") {
                 options.replies_old = true;
             } else {
@@ -89,11 +89,11 @@ impl<'r> SetOptions<'r> {
 }
 
 /// `SET key value [NX | XX] [GET] [EX seconds | PX millis | EXAT seconds | PXAT millis | KEEPTTL]`
-pub(super) fn set(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn set(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let (key, value) = (call.argument(1), call.argument(2));
     check_key(key)?;
     check_string(value.len())?;
-    let options = SetOptions::of(call)?;
+    let options = SetOptions::read(call)?;
     let now_millis = call.keyspace.now_millis;
     let expiry = options.expiry.change(ExpiryOption::Remove, ExpiryOption::Keep, now_millis, "set")?;
     let slot = call.keyspace.slot(key)?;
@@ -108,28 +108,28 @@ pub(super) fn set(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> Comm
     if is_set {
         let kept = slot.value().and_then(|value| value.header.expiry_millis);
         let expiry_millis = expiry.apply(kept);
-        let header = Header { expiry_millis, ..Header::STRING };
+        let header = ValueHeader { expiry_millis, ..ValueHeader::STRING };
         call.keyspace.write(&slot, key, NewValue { header, bytes: value })?;
     }
     Ok(())
 }
 
 /// `SETNX key value`
-pub(super) fn set_absent(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn set_absent(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let (key, value) = (call.argument(1), call.argument(2));
     check_key(key)?;
     check_string(value.len())?;
     let slot = call.keyspace.slot(key)?;
     let is_set = slot.value().is_none();
     if is_set {
-        call.keyspace.write(&slot, key, NewValue { header: Header::STRING, bytes: value })?;
+        call.keyspace.write(&slot, key, NewValue { header: ValueHeader::STRING, bytes: value })?;
     }
     reply.integer(i64::from(is_set));
     Ok(())
 }
 
 /// `SETEX key seconds value`, `PSETEX key millis value`
-pub(super) fn set_expiring(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn set_expiring(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let (key, value) = (call.argument(1), call.argument(3));
     check_key(key)?;
     check_string(value.len())?;
@@ -140,24 +140,24 @@ pub(super) fn set_expiring(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>
     };
     let expiry_millis = form.positive_millis(call.argument(2), call.keyspace.now_millis, command)?;
     let slot = call.keyspace.slot(key)?;
-    let header = Header { expiry_millis: Some(expiry_millis), ..Header::STRING };
+    let header = ValueHeader { expiry_millis: Some(expiry_millis), ..ValueHeader::STRING };
     call.keyspace.write(&slot, key, NewValue { header, bytes: value })?;
     reply.simple("OK");
     Ok(())
 }
 
 /// `GETSET key value`
-pub(super) fn get_set(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn get_set(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let (key, value) = (call.argument(1), call.argument(2));
     check_key(key)?;
     check_string(value.len())?;
     let slot = call.keyspace.slot(key)?;
     reply_string(string_of(slot.value())?, reply);
-    Ok(call.keyspace.write(&slot, key, NewValue { header: Header::STRING, bytes: value })?)
+    Ok(call.keyspace.write(&slot, key, NewValue { header: ValueHeader::STRING, bytes: value })?)
 }
 
 /// `GETDEL key`
-pub(super) fn get_delete(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn get_delete(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let key = call.argument(1);
     let slot = call.keyspace.slot(key)?;
     reply_string(string_of(slot.value())?, reply);
@@ -165,7 +165,7 @@ pub(super) fn get_delete(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) 
 }
 
 /// `GETEX key [EX seconds | PX millis | EXAT seconds | PXAT millis | PERSIST]`
-pub(super) fn get_expiring(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn get_expiring(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let key = call.argument(1);
     let (mut expiry, mut at) = (ExpiryArgument::Absent, 2);
     while at < call.request.len() {
@@ -184,21 +184,21 @@ pub(super) fn get_expiring(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>
     if expiry_millis.is_some_and(|expiry| expiry <= now_millis) {
         call.keyspace.remove(&slot, key)?;
     } else if expiry_millis != value.header.expiry_millis {
-        let header = Header { expiry_millis, ..value.header };
+        let header = ValueHeader { expiry_millis, ..value.header };
         call.keyspace.write(&slot, key, NewValue { header, bytes: &value.bytes })?;
     }
     Ok(())
 }
 
 /// `STRLEN key`
-pub(super) fn length(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn length(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let value = call.keyspace.get(call.argument(1))?;
     reply.integer(string_of(value.as_ref())?.map_or(0, |bytes| bytes.len() as i64));
     Ok(())
 }
 
 /// `APPEND key value`
-pub(super) fn append(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn append(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let (key, tail) = (call.argument(1), call.argument(2));
     check_key(key)?;
     let slot = call.keyspace.slot(key)?;
@@ -211,12 +211,12 @@ pub(super) fn append(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> C
 }
 
 /// Header of a string that is changed in place: the expiry stays.
-fn header_of(slot: &Slot) -> Header {
-    slot.value().map_or(Header::STRING, |value| value.header)
+fn header_of(slot: &Slot) -> ValueHeader {
+    slot.value().map_or(ValueHeader::STRING, |value| value.header)
 }
 
 /// `GETRANGE key start end`, `SUBSTR key start end`: both ends included, negative numbers count from the end.
-pub(super) fn get_range(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn get_range(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let (start, end) = (whole(call.argument(2))?, whole(call.argument(3))?);
     let value = call.keyspace.get(call.argument(1))?;
     let bytes = string_of(value.as_ref())?.unwrap_or_default();
@@ -230,7 +230,7 @@ pub(super) fn get_range(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -
 }
 
 /// `SETRANGE key offset value`: zeros fill a gap.
-pub(super) fn set_range(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn set_range(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let (key, offset, part) = (call.argument(1), whole(call.argument(2))?, call.argument(3));
     check_key(key)?;
     let offset = usize::try_from(offset).map_err(|_| CommandError::Text("offset is out of range"))?;
@@ -251,29 +251,29 @@ pub(super) fn set_range(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -
 }
 
 /// `INCR key`
-pub(super) fn increment(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn increment(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     add(call, 1, reply)
 }
 
 /// `DECR key`
-pub(super) fn decrement(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn decrement(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     add(call, -1, reply)
 }
 
 /// `INCRBY key by`
-pub(super) fn increment_by(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn increment_by(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let by = whole(call.argument(2))?;
     add(call, by, reply)
 }
 
 /// `DECRBY key by`
-pub(super) fn decrement_by(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn decrement_by(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let by = whole(call.argument(2))?;
     add(call, by.checked_neg().ok_or(CommandError::Text("decrement would overflow"))?, reply)
 }
 
 /// Adds to the whole number of a key; an absent key counts as 0.
-fn add(call: &mut Call<'_, '_>, by: i64, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+fn add(call: &mut DataCall<'_, '_>, by: i64, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let key = call.argument(1);
     check_key(key)?;
     let slot = call.keyspace.slot(key)?;
@@ -286,7 +286,7 @@ fn add(call: &mut Call<'_, '_>, by: i64, reply: &mut ReplyEncoder<'_>) -> Comman
 }
 
 /// `INCRBYFLOAT key by`
-pub(super) fn increment_float(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn increment_float(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let key = call.argument(1);
     check_key(key)?;
     let slot = call.keyspace.slot(key)?;
@@ -300,7 +300,7 @@ pub(super) fn increment_float(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<
 }
 
 /// `MGET key ..`: a value of another type is none.
-pub(super) fn get_many(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn get_many(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     reply.array(call.request.len() - 1);
     for key in call.arguments(1) {
         let value = call.keyspace.get(key)?;
@@ -313,7 +313,7 @@ pub(super) fn get_many(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
 }
 
 /// Checks the keys and values of `MSET` and `MSETNX`.
-fn check_pairs(call: &Call<'_, '_>, command: &'static str) -> CommandResult {
+fn check_pairs(call: &DataCall<'_, '_>, command: &'static str) -> CommandResult {
     if call.request.len().is_multiple_of(2) {
         return Err(CommandError::WrongNumber(command));
     }
@@ -324,17 +324,17 @@ fn check_pairs(call: &Call<'_, '_>, command: &'static str) -> CommandResult {
 }
 
 /// Writes the pairs of `MSET` and `MSETNX`.
-fn set_pairs(call: &mut Call<'_, '_>) -> CommandResult {
+fn set_pairs(call: &mut DataCall<'_, '_>) -> CommandResult {
     for at in (1..call.request.len()).step_by(2) {
         let (key, value) = (call.argument(at), call.argument(at + 1));
         let slot = call.keyspace.slot(key)?;
-        call.keyspace.write(&slot, key, NewValue { header: Header::STRING, bytes: value })?;
+        call.keyspace.write(&slot, key, NewValue { header: ValueHeader::STRING, bytes: value })?;
     }
     Ok(())
 }
 
 /// `MSET key value ..`
-pub(super) fn set_many(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn set_many(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     check_pairs(call, "mset")?;
     set_pairs(call)?;
     reply.simple("OK");
@@ -342,7 +342,7 @@ pub(super) fn set_many(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
 }
 
 /// `MSETNX key value ..`: all keys, or none if one is present.
-pub(super) fn set_many_absent(call: &mut Call<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
+pub(crate) fn set_many_absent(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     check_pairs(call, "msetnx")?;
     for key in call.arguments(1).step_by(2) {
         if call.keyspace.get(key)?.is_some() {

@@ -1,4 +1,5 @@
-//! Contents of databases: a database is a number that names a content id, so a database is emptied or exchanged at once.
+//! Contents of databases: a database is a number that names a content id, so a database is emptied or exchanged at
+//! once.
 //!
 //! Invariants:
 //! - A content id is used once: the row [`NEXT_CONTENT`] of `databases` has the next one.

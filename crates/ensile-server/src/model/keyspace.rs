@@ -1,7 +1,9 @@
 //! The keys of a database, within a transaction.
 //!
 //! Invariants:
-//! - An expired key is absent for every command. Its row stays until a write or the sweeper removes it.
+//! - An expired key is absent for every command. A command that meets the row of an expired key removes the row, so the
+//!   commits order the expiry: no transaction with an earlier time sees the key afterwards. Two reads leave the row to
+//!   the sweeper: a walk, and a read while nothing can be removed ([`Model::is_stuck`]).
 //! - The row of the database is read before the first key, so a transaction rests on the database's content.
 //!
 //! Neighbours: commands have a [`Keyspace`]; `contents` exchanges the contents of databases.
@@ -10,7 +12,7 @@ use std::ops::ControlFlow;
 
 use ensile::{Prefix, Readable, Result, Transaction};
 
-use super::stored_value::{Header, NewValue, StoredValue};
+use super::stored_value::{NewValue, StoredValue, ValueHeader};
 use super::{ExpiryRow, KeyRow, Model, contents, key_hash};
 
 /// A view of a database's keys for one transaction.
@@ -32,19 +34,16 @@ pub(crate) struct Keyspace<'k, 'db> {
 pub(crate) struct Slot {
     content: u32,
     hash: u64,
-    /// The row, expired or not.
     row: Option<StoredValue>,
-    /// True if there is no row, or an expired row.
-    is_absent: bool,
 }
 
 impl Slot {
     /// The value; `None` for an absent key.
     pub(crate) fn value(&self) -> Option<&StoredValue> {
-        self.row.as_ref().filter(|_| !self.is_absent)
+        self.row.as_ref()
     }
 
-    /// Expiry of the row, expired or not, in milliseconds since 1970.
+    /// Expiry of the row in milliseconds since 1970.
     fn row_expiry(&self) -> Option<i64> {
         self.row.as_ref()?.header.expiry_millis
     }
@@ -54,7 +53,7 @@ impl Slot {
 pub(crate) struct KeyAt<'r> {
     pub(crate) hash: u64,
     pub(crate) key: &'r [u8],
-    pub(crate) header: Header,
+    pub(crate) header: ValueHeader,
 }
 
 impl<'k, 'db> Keyspace<'k, 'db> {
@@ -90,9 +89,17 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     /// The value of a key; `None` for an absent key.
     #[inline]
     pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<StoredValue>> {
-        let row = (self.content()?, key_hash(key), key);
-        let value = self.tx.get(&self.model.keys, &row)?;
-        Ok(value.filter(|value| !value.header.is_expired(self.now_millis)))
+        let (content, hash) = (self.content()?, key_hash(key));
+        let row = self.tx.get(&self.model.keys, &(content, hash, key))?;
+        match row {
+            Some(row) if row.header.is_expired(self.now_millis) => {
+                if !self.model.is_stuck() {
+                    self.remove_expired(Slot { content, hash, row: Some(row) }, key)?;
+                }
+                Ok(None)
+            }
+            row => Ok(row),
+        }
     }
 
     /// The place of a key, for a read that a write follows.
@@ -100,8 +107,20 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     pub(crate) fn slot(&mut self, key: &[u8]) -> Result<Slot> {
         let (content, hash) = (self.content()?, key_hash(key));
         let row = self.tx.get(&self.model.keys, &(content, hash, key))?;
-        let is_absent = row.as_ref().is_none_or(|row| row.header.is_expired(self.now_millis));
-        Ok(Slot { content, hash, row, is_absent })
+        let is_expired = row.as_ref().is_some_and(|row| row.header.is_expired(self.now_millis));
+        let slot = Slot { content, hash, row };
+        if is_expired { self.remove_expired(slot, key) } else { Ok(slot) }
+    }
+
+    /// Removes the row of an expired key, and returns the empty slot.
+    #[cold]
+    fn remove_expired(&mut self, slot: Slot, key: &[u8]) -> Result<Slot> {
+        debug_assert!(
+            slot.row_expiry().is_some_and(|expiry| expiry <= self.now_millis),
+            "the key is expired"
+        );
+        self.remove(&slot, key)?;
+        Ok(Slot { row: None, ..slot })
     }
 
     /// Writes the value of a key.
@@ -160,7 +179,8 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     }
 
     /// Visits the keys of the database that are present, in the order of their hashes, from a hash on, until `visit`
-    /// breaks.
+    /// breaks. The rows of expired keys stay, so a walk may miss a key that a transaction with an earlier time still
+    /// sees.
     pub(crate) fn walk(
         &mut self,
         from_hash: u64,

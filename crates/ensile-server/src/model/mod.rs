@@ -11,8 +11,8 @@
 //! Invariants:
 //! - A key's row and its row in `expiries` change in one transaction. The row in `expiries` has the time of the header.
 //! - A transaction that adds or removes a key changes the count of its own stripe, so two loops do not conflict.
-//! - A content id is used once. Every access to keys reads the database's row, so `FLUSHDB` conflicts with accesses that
-//!   it overtakes.
+//! - A content id is used once. Every access to keys reads the database's row, so `FLUSHDB` conflicts with accesses
+//!   that `FLUSHDB` overtakes.
 //! - The hash is the same in every version and on every machine.
 //!
 //! Neighbours: commands read and write through [`Keyspace`]; the sweeper removes expired keys and abandoned contents.
@@ -22,6 +22,7 @@ pub(crate) mod keyspace;
 pub(crate) mod stored_value;
 
 use ensile::{Database, Result, Table};
+use ensile_base::sync::{AtomicBool, Ordering};
 use rapidhash::v3::rapidhash_v3;
 
 pub(crate) use keyspace::Keyspace;
@@ -56,6 +57,8 @@ pub(crate) struct Model {
     pub(crate) counts: Table<(u32, u32), i64>,
     pub(crate) expiries: Table<ExpiryRow, ()>,
     pub(crate) abandoned: Table<u32, ()>,
+    /// True if the sweeper cannot remove rows, as on a full disk.
+    is_stuck: AtomicBool,
 }
 
 impl Model {
@@ -67,7 +70,20 @@ impl Model {
             counts: db.table("counts")?,
             expiries: db.table("expiries")?,
             abandoned: db.table("abandoned")?,
+            is_stuck: AtomicBool::new(false),
         })
+    }
+
+    /// True if a read leaves the rows of expired keys, as no row can be removed.
+    pub(crate) fn is_stuck(&self) -> bool {
+        // Relaxed: a hint. A read that removes a row in vain is refused, as a write is.
+        self.is_stuck.load(Ordering::Relaxed)
+    }
+
+    /// Notes the success of the sweeper's last step.
+    pub(crate) fn set_stuck(&self, is_stuck: bool) {
+        // Relaxed: see `is_stuck`.
+        self.is_stuck.store(is_stuck, Ordering::Relaxed);
     }
 }
 

@@ -51,7 +51,7 @@ impl Kind {
 
 /// Header of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct ValueHeader {
     pub(crate) kind: Kind,
     /// Time from which the key is absent, in milliseconds since 1970; `None` for a key that stays.
     pub(crate) expiry_millis: Option<i64>,
@@ -59,7 +59,7 @@ pub(crate) struct Header {
     pub(crate) object: Option<u64>,
 }
 
-impl Header {
+impl ValueHeader {
     /// Header of a string that stays.
     pub(crate) const STRING: Self = Self { kind: Kind::String, expiry_millis: None, object: None };
 
@@ -105,7 +105,7 @@ impl Header {
 /// A value of a row: header and bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredValue {
-    pub(crate) header: Header,
+    pub(crate) header: ValueHeader,
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -115,7 +115,7 @@ impl Value for StoredValue {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
-        let (header, bytes) = Header::decode(bytes)?;
+        let (header, bytes) = ValueHeader::decode(bytes)?;
         Ok(Self { header, bytes: bytes.to_vec() })
     }
 
@@ -127,7 +127,7 @@ impl Value for StoredValue {
 /// A value that is written from borrowed bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewValue<'v> {
-    pub(crate) header: Header,
+    pub(crate) header: ValueHeader,
     pub(crate) bytes: &'v [u8],
 }
 

@@ -127,4 +127,10 @@ fn a_flush_empties_at_once_and_its_rows_are_removed_later() {
     let left = db.run(|tx| Ok((tx.first(&expiries, ..)?, tx.first(&abandoned, ..)?))).expect("no conflict");
     assert_eq!(left, (None, None), "the sweeper leaves no row");
     rig.play("FLUSHALL SYNC | +OK\nDBSIZE | :0\nSELECT 1 | +OK\nDBSIZE | :0");
+    // Several small contents are removed in one go.
+    rig.play("SET a 1 | +OK\nFLUSHDB | +OK\nSET a 1 | +OK\nFLUSHDB | +OK\nSET a 1 | +OK\nFLUSHDB | +OK");
+    rig.server.sweep().expect("no conflict");
+    let db = rig.server.database();
+    let left = db.run(|tx| tx.first(&abandoned, ..)).expect("no conflict");
+    assert_eq!(left, None, "the sweeper leaves no content");
 }

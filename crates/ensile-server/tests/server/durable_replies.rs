@@ -14,6 +14,18 @@ fn send(rig: &mut Rig, client: ClientId, line: &str) {
 }
 
 #[test]
+fn figures_do_not_wait_for_the_disk() {
+    let mut rig = Rig::on(&SimDisk::new(), |builder| builder);
+    let writer = rig.connect();
+    rig.play("SET a 1 | +OK");
+    rig.syncs = false;
+    send(&mut rig, writer, "SET k new");
+    assert_eq!(rig.received(writer), None, "the write is not durable");
+    rig.play("INFO keyspace | $34 # Keyspace db0:keys=2,expires=0");
+    assert_eq!(rig.received(writer), None, "the write is not durable");
+}
+
+#[test]
 fn no_reply_goes_out_before_its_epoch_is_durable() {
     let of_value = [
         "SET k new",

@@ -150,6 +150,19 @@ fn conditions_of_expire_are_those_of_redis() {
 }
 
 #[test]
+fn a_command_removes_the_row_of_an_expired_key() {
+    for command in ["GET k | $-1", "EXISTS k | :0", "TTL k | :-2", "DEL k | :0", "APPEND k '' | :0"] {
+        let mut rig = Rig::new();
+        rig.play("SET k v PX 10000 | +OK\nSET stays v PX 20000 | +OK");
+        rig.pass(10_001);
+        rig.play(&format!("DBSIZE | :2\n{command}\nDEL k | :{}", i32::from(command.starts_with("APPEND"))));
+        rig.play("DBSIZE | :1\nINFO keyspace | $34 # Keyspace db0:keys=1,expires=1");
+        rig.server.sweep().expect("no conflict");
+        rig.play("DBSIZE | :1");
+    }
+}
+
+#[test]
 fn the_sweeper_removes_expired_keys_and_no_others() {
     let mut rig = Rig::new();
     // More keys than a step of the sweeper removes.

@@ -2,12 +2,10 @@
 //!
 //! Neighbours: `ensile-serving` finds a request's command through [`find`], and tells the table (`COMMAND`).
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 use ensile_serving::command::{CommandInfo, Subcommand, WhileQueueing};
 
-use super::{Command, CommandFunction, common_subsequence, expiry, keys, strings};
+use crate::command::{Command, CommandFunction};
+use crate::commands::{common_subsequence, expiry, keys, strings};
 use crate::{access, admin, execution};
 
 const READ: &[&str] = &["readonly", "fast"];
@@ -176,51 +174,51 @@ pub(crate) static COMMANDS: [Command; 102] = [
     with_subcommands("CONFIG", ADMIN, &CONFIG, Server(admin::config), "Tells and sets parameters: GET, SET")
         .refused_while_queueing(),
     with_subcommands("FUNCTION", ADMIN, &FUNCTION, Server(admin::function), "Drops all functions: FLUSH"),
-    missing("BITCOUNT"),
-    missing("BITFIELD"),
-    missing("BITFIELD_RO"),
-    missing("BITOP"),
-    missing("BITPOS"),
-    missing("GETBIT"),
-    missing("SETBIT"),
-    missing("PFADD"),
-    missing("PFCOUNT"),
-    missing("PFMERGE"),
-    missing("GEOADD"),
-    missing("GEODIST"),
-    missing("GEOHASH"),
-    missing("GEOPOS"),
-    missing("GEORADIUS"),
-    missing("GEORADIUS_RO"),
-    missing("GEORADIUSBYMEMBER"),
-    missing("GEORADIUSBYMEMBER_RO"),
-    missing("GEOSEARCH"),
-    missing("GEOSEARCHSTORE"),
-    missing("SORT"),
-    missing("SORT_RO"),
-    missing("DUMP"),
-    missing("RESTORE"),
-    missing("SAVE"),
-    missing("MIGRATE"),
-    missing("MONITOR"),
-    missing("MODULE"),
-    missing("ASKING"),
-    missing("CLUSTER"),
-    missing("READONLY"),
-    missing("READWRITE"),
-    missing("FAILOVER"),
-    missing("PSYNC"),
-    missing("REPLCONF"),
-    missing("REPLICAOF"),
-    missing("SLAVEOF"),
-    missing("SYNC"),
-    missing("WAIT"),
-    missing("XACK"),
-    missing("XAUTOCLAIM"),
-    missing("XCLAIM"),
-    missing("XGROUP"),
-    missing("XPENDING"),
-    missing("XREADGROUP"),
+    missing_command("BITCOUNT"),
+    missing_command("BITFIELD"),
+    missing_command("BITFIELD_RO"),
+    missing_command("BITOP"),
+    missing_command("BITPOS"),
+    missing_command("GETBIT"),
+    missing_command("SETBIT"),
+    missing_command("PFADD"),
+    missing_command("PFCOUNT"),
+    missing_command("PFMERGE"),
+    missing_command("GEOADD"),
+    missing_command("GEODIST"),
+    missing_command("GEOHASH"),
+    missing_command("GEOPOS"),
+    missing_command("GEORADIUS"),
+    missing_command("GEORADIUS_RO"),
+    missing_command("GEORADIUSBYMEMBER"),
+    missing_command("GEORADIUSBYMEMBER_RO"),
+    missing_command("GEOSEARCH"),
+    missing_command("GEOSEARCHSTORE"),
+    missing_command("SORT"),
+    missing_command("SORT_RO"),
+    missing_command("DUMP"),
+    missing_command("RESTORE"),
+    missing_command("SAVE"),
+    missing_command("MIGRATE"),
+    missing_command("MONITOR"),
+    missing_command("MODULE"),
+    missing_command("ASKING"),
+    missing_command("CLUSTER"),
+    missing_command("READONLY"),
+    missing_command("READWRITE"),
+    missing_command("FAILOVER"),
+    missing_command("PSYNC"),
+    missing_command("REPLCONF"),
+    missing_command("REPLICAOF"),
+    missing_command("SLAVEOF"),
+    missing_command("SYNC"),
+    missing_command("WAIT"),
+    missing_command("XACK"),
+    missing_command("XAUTOCLAIM"),
+    missing_command("XCLAIM"),
+    missing_command("XGROUP"),
+    missing_command("XPENDING"),
+    missing_command("XREADGROUP"),
 ];
 
 const fn data(
@@ -292,23 +290,61 @@ impl Command {
 }
 
 /// A command of redis that this server does not have.
-const fn missing(name: &'static str) -> Command {
+const fn missing_command(name: &'static str) -> Command {
     let info = CommandInfo::new(name, -1, &[], NO_KEYS, "Is refused: this server does not have the command")
         .while_queueing(WhileQueueing::Refused);
-    Command { info, function: Server(admin::missing) }
+    Command { info, function: Server(admin::refuse_missing) }
+}
+
+/// Longest name of a command in bytes.
+const NAME_BYTES_MAX: usize = 20;
+
+/// Numbers of the commands, in the order of the names.
+const NUMBERS_BY_NAME: [u8; COMMANDS.len()] = numbers_by_name();
+
+/// Sorts by insertion.
+const fn numbers_by_name() -> [u8; COMMANDS.len()] {
+    let mut numbers = [0; COMMANDS.len()];
+    let mut sorted = 0;
+    while sorted < COMMANDS.len() {
+        let mut place = sorted;
+        while place > 0 && comes_before(name_of(sorted), name_of(numbers[place - 1] as usize)) {
+            numbers[place] = numbers[place - 1];
+            place -= 1;
+        }
+        numbers[place] = sorted as u8;
+        sorted += 1;
+    }
+    numbers
+}
+
+const fn name_of(number: usize) -> &'static [u8] {
+    COMMANDS[number].info.name.as_bytes()
+}
+
+/// True if a name comes before another. Both names differ, as the table has each name once.
+const fn comes_before(name: &[u8], other: &[u8]) -> bool {
+    assert!(name.len() <= NAME_BYTES_MAX, "the search takes no longer names");
+    let mut at = 0;
+    while at < name.len() && at < other.len() {
+        if name[at] != other[at] {
+            return name[at] < other[at];
+        }
+        at += 1;
+    }
+    assert!(name.len() != other.len(), "a name stands for one command");
+    name.len() < other.len()
 }
 
 /// The command of this name, in any case.
 #[inline]
 pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
-    static NAMES: LazyLock<HashMap<&'static [u8], &'static Command>> =
-        LazyLock::new(|| COMMANDS.iter().map(|command| (command.info.name.as_bytes(), command)).collect());
-    const NAME_BYTES_MAX: usize = 20;
     let mut capitals = [0; NAME_BYTES_MAX];
     let capitals = capitals.get_mut(..name.len())?;
     capitals.copy_from_slice(name);
     capitals.make_ascii_uppercase();
-    NAMES.get(&*capitals).copied()
+    let found = NUMBERS_BY_NAME.binary_search_by(|number| name_of(usize::from(*number)).cmp(capitals));
+    found.ok().map(|place| &COMMANDS[usize::from(NUMBERS_BY_NAME[place])])
 }
 
 #[cfg(test)]

@@ -1,44 +1,17 @@
-//! Access of clients: the password.
+//! Access of clients: the check of a user's password, and `RESET`.
 //!
-//! Invariants:
-//! - The time of a comparison tells nothing of the password but its length's bound.
-//! - The password is not shown by `Debug`, and `CONFIG GET` does not tell it.
+//! Invariant: a refusal does not tell whether the user or the password is wrong.
 //!
 //! Neighbours: `ensile-serving` asks before each command; [`crate::admin`] sets the password.
-
-use std::fmt;
 
 use ensile_serving::{ANSWERED, AuthRefusal};
 use ensile_serving::{NewReply, Outcome};
 
+use crate::password::Password;
 use crate::served_database::ServedCall;
 
 /// Name of the user that a password without a name is for.
 const DEFAULT_USER: &[u8] = b"default";
-
-/// A password.
-pub(crate) struct Password(Box<[u8]>);
-
-impl Password {
-    /// A password; an empty password is none.
-    pub(crate) fn new(password: &[u8]) -> Option<Self> {
-        (!password.is_empty()).then(|| Self(password.into()))
-    }
-
-    /// True if the given password is this one. Every byte of both is looked at.
-    fn is(&self, given: &[u8]) -> bool {
-        let longest = self.0.len().max(given.len());
-        let byte = |text: &[u8], at: usize| text.get(at).copied().unwrap_or_default();
-        let differences = (0..longest).fold(0, |all, at| all | (byte(&self.0, at) ^ byte(given, at)));
-        std::hint::black_box(differences) == 0 && self.0.len() == given.len()
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password")
-    }
-}
 
 /// Checks a user's password.
 ///
@@ -74,7 +47,8 @@ pub(crate) fn reset(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::{Password, authenticate};
+    use super::authenticate;
+    use crate::password::Password;
 
     #[test]
     fn a_password_is_compared_as_a_whole() {

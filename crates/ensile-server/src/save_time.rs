@@ -1,8 +1,8 @@
 //! The time of the last checkpoint, for `LASTSAVE` and `INFO`.
 //!
-//! Neighbours: the sweeper looks once in a while; [`super`] shows the time.
+//! Neighbours: the sweeper looks once a second; [`crate::admin`] shows the time.
 
-use ensile::Database;
+use ensile::stats::Stats;
 use ensile_base::clock::unix_seconds;
 use ensile_base::sync::{AtomicU64, Ordering};
 
@@ -21,8 +21,8 @@ impl SaveTime {
     }
 
     /// Notes the time if there is a new checkpoint.
-    pub(crate) fn look(&self, db: &Database) {
-        let installed = db.stats().checkpoints.map_or(0, |checkpoints| checkpoints.installed);
+    pub(crate) fn look(&self, stats: &Stats) {
+        let installed = stats.checkpoints.as_ref().map_or(0, |checkpoints| checkpoints.installed);
         // Relaxed, both: figures for people.
         if self.installed.swap(installed, Ordering::Relaxed) != installed {
             self.seconds.store(unix_seconds(), Ordering::Relaxed);
