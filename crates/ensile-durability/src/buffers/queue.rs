@@ -4,8 +4,8 @@
 //! Invariants: a worker that needs more waits in `reserve`, before it binds (E1), and holds no buffer meanwhile. So
 //! some buffer is on its way to the disk, and comes back after the write, not after the sync: a slow sync does not stop
 //! workers at once. A buffer that needs a file is handed out once the file is listed (B4).
-//! Invariant P2: A worker without a thread registers its waker under the lock under which it finds no space. Each return
-//! of space releases all wakers, and the next step of the logger calls the wakers without a lock.
+//! Invariant P2: A worker without a thread registers its waker under the lock under which it finds no space. Each
+//! return of space releases all wakers, and the next step of the logger calls the wakers without a lock.
 //!
 //! Neighbours: appenders push and ask for fresh buffers, the logger drains and returns them.
 

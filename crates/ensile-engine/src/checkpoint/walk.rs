@@ -64,8 +64,8 @@ impl Walk for SharedState {
         self.copy_rounds(&table.tree, slice, resume, low, block)
     }
 
-    /// Called by durability's `checkpoint::manager` as a turn of a cycling checkpoint begins that takes every range: the
-    /// counted bytes cut the ranges of the next turns (SiloR §8, K4). `row_counts` counts.
+    /// Called by durability's `checkpoint::manager` as a turn of a cycling checkpoint begins that takes every range.
+    /// The counted bytes cut the ranges of the next turns (SiloR §8, K4). `row_counts` counts.
     fn measure(&self, cut: &mut RangeCut) {
         self.measure_tables(cut);
     }

@@ -86,6 +86,7 @@ impl Blocks {
     /// Gives back the unused part of the memory that was set aside, at the end of a commit.
     pub(crate) fn end_set_aside(&mut self) {
         self.cache.end_set_aside();
+        debug_assert!(!self.cache.has_set_aside(), "an ended commit holds no promise of memory (M4)");
     }
 
     /// Adds the worker's own count to the count of the memory.

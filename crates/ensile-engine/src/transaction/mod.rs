@@ -323,7 +323,9 @@ impl<'db> Transaction<'db> {
     /// [`Error::Conflict`] and [`Error::Expired`]: run the transaction again.
     pub fn validate(&mut self) -> Result<Epoch> {
         UserCode::check_outside()?;
-        Ok(self.validate_reads()?.epoch)
+        let Committed { tid, epoch } = self.validate_reads()?;
+        debug_assert!(epoch >= tid.epoch(), "an answer rests on the newest row that it tells of (R1)");
+        Ok(epoch)
     }
 
     /// Ends the transaction without effect, as a drop does.

@@ -117,8 +117,8 @@ impl<'db> Receipt<'db> {
 }
 
 impl Database {
-    /// Future of the durability of everything up to an epoch, as [`Receipt::durable_async`] for a receipt of this epoch.
-    /// Serves a program that keeps the epochs of receipts, and waits once for many results.
+    /// Future of the durability of everything up to an epoch, as [`Receipt::durable_async`] for a receipt of this
+    /// epoch. Serves a program that keeps the epochs of receipts, and waits once for many results.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
