@@ -31,16 +31,23 @@ pub(super) struct OpenedDatabase {
 /// The engine's error, with the remedy.
 pub(super) fn open_database(settings: &ServeSettings) -> Result<OpenedDatabase> {
     let folder = &settings.data;
+    let builder = || {
+        let builder = Database::builder(folder);
+        match settings.memory {
+            Some(bytes_max) => builder.memory_bytes_max(bytes_max),
+            None => builder,
+        }
+    };
     let (mut always_durable, mut notices) = (false, Vec::new());
     let db = if settings.appendonly {
-        match load(|| Database::builder(folder).durability(Durability::Process)) {
+        match load(|| builder().durability(Durability::Process)) {
             Err(Error::Storage(error)) if is_unsupported(error.cause()) => {
                 always_durable = true;
                 notices.push(format!(
                     "the file system cannot keep results beyond the death of a process ({error}); so every reply waits until \
                      it is on disk, whatever appendfsync says"
                 ));
-                load(|| Database::builder(folder))?
+                load(builder)?
             }
             opened => opened?,
         }
@@ -50,7 +57,7 @@ pub(super) fn open_database(settings: &ServeSettings) -> Result<OpenedDatabase> 
              checkpoint"
                 .to_owned(),
         );
-        load(|| Database::builder(folder).without_log())?
+        load(|| builder().without_log())?
     };
     notices.extend(recovery_notices(&db, folder));
     Ok(OpenedDatabase { db, always_durable, notices })

@@ -51,6 +51,13 @@ pub(super) struct GivenSettings {
     /// nothing that was replied, a crash of the machine the last fraction of a second [default: always]
     #[arg(long, value_name = "always|everysec|no", value_parser = values::appendfsync)]
     appendfsync: Option<Appendfsync>,
+    /// Largest memory of the data, as 4gb; 0 is no limit. At the limit writes get an OOM error, and reads and deletes go
+    /// on [default: 0]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory_bytes)]
+    maxmemory: Option<usize>,
+    /// noeviction: nothing is evicted [default: noeviction]
+    #[arg(long, value_name = "noeviction", value_parser = values::memory_policy)]
+    maxmemory_policy: Option<()>,
     /// Largest memory of all clients' requests and replies together, as 1gb; 0 is no limit. Above the limit the client
     /// with the most memory is disconnected [default: 1gb]
     #[arg(long, value_name = "BYTES", value_parser = values::memory_bytes)]
@@ -76,7 +83,7 @@ struct Parameter {
 }
 
 /// All settings that a file or the environment may have.
-const PARAMETERS: [Parameter; 13] = [
+const PARAMETERS: [Parameter; 15] = [
     parameter("data", "ENSILE_DATA", |given, text| put(&mut given.data, values::folder(text))),
     // Redis' name of the folder.
     parameter("dir", "ENSILE_DIR", |given, text| put(&mut given.data, values::folder(text))),
@@ -94,6 +101,12 @@ const PARAMETERS: [Parameter; 13] = [
     }),
     parameter("appendfsync", "ENSILE_APPENDFSYNC", |given, text| {
         put(&mut given.appendfsync, values::appendfsync(text))
+    }),
+    parameter("maxmemory", "ENSILE_MAXMEMORY", |given, text| {
+        put(&mut given.maxmemory, values::memory_bytes(text))
+    }),
+    parameter("maxmemory-policy", "ENSILE_MAXMEMORY_POLICY", |given, text| {
+        put(&mut given.maxmemory_policy, values::memory_policy(text))
     }),
     parameter("maxmemory-clients", "ENSILE_MAXMEMORY_CLIENTS", |given, text| {
         put(&mut given.maxmemory_clients, values::memory_bytes(text))
@@ -178,6 +191,8 @@ impl GivenSettings {
             password: self.password.or(other.password),
             appendonly: self.appendonly.or(other.appendonly),
             appendfsync: self.appendfsync.or(other.appendfsync),
+            maxmemory: self.maxmemory.or(other.maxmemory),
+            maxmemory_policy: self.maxmemory_policy.or(other.maxmemory_policy),
             maxmemory_clients: self.maxmemory_clients.or(other.maxmemory_clients),
             timeout: self.timeout.or(other.timeout),
             tcp_keepalive: self.tcp_keepalive.or(other.tcp_keepalive),
@@ -221,6 +236,8 @@ pub(super) struct ServeSettings {
     /// True if the database has a log.
     pub(super) appendonly: bool,
     pub(super) appendfsync: Appendfsync,
+    /// Memory of the data in bytes; `None` is no limit.
+    pub(super) memory: Option<u64>,
     /// Memory of all clients together in bytes; `None` is no limit.
     pub(super) client_memory: Option<usize>,
     /// Idle time after which a client is disconnected.
@@ -271,6 +288,7 @@ impl ServeSettings {
             password,
             appendonly: given.appendonly.unwrap_or(true),
             appendfsync: given.appendfsync.unwrap_or_default(),
+            memory: given.maxmemory.filter(|bytes| *bytes > 0).map(|bytes| bytes as u64),
             client_memory: Some(given.maxmemory_clients.unwrap_or(CLIENT_MEMORY_BYTES))
                 .filter(|bytes| *bytes > 0),
             idle: duration_of(given.timeout.unwrap_or(0)),

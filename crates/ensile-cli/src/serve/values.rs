@@ -143,6 +143,14 @@ pub(super) fn memory_bytes(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| "give bytes as 1048576, 1mb or 1gb, or 0 for no limit".to_owned())
 }
 
+/// The policy of a full memory: this server evicts nothing.
+pub(super) fn memory_policy(text: &str) -> Result<(), String> {
+    if text.eq_ignore_ascii_case("noeviction") {
+        return Ok(());
+    }
+    Err("give noeviction: eviction is not available in this version of ensile".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::{PasswordSource, Secret, host, memory_bytes, port, yes_or_no};

@@ -105,6 +105,7 @@ fn a_start_that_is_refused_makes_no_folder() {
         ("--config none.conf", "the configuration file none.conf"),
         ("--requirepass-file none", "the password's file none"),
         ("--appendonly true", "give yes or no"),
+        ("--maxmemory-policy allkeys-lru", "eviction is not available"),
     ] {
         let (code, text) = refused(&folder, &format!("--data data {options}"));
         assert_eq!(code, Some(2), "{options}: {text}");
@@ -119,7 +120,7 @@ fn a_start_that_is_refused_makes_no_folder() {
 #[test]
 fn the_configuration_file_sets_what_no_option_sets() {
     let folder = Folder::new("serve-config");
-    let text = "# settings\nport 1\nmulti-rollback yes\nappendfsync \"everysec\"\ntimeout 17\nmaxmemory-clients 1gb\n";
+    let text = "# settings\nport 1\nmulti-rollback yes\nappendfsync \"everysec\"\ntimeout 17\nmaxmemory-clients 1gb\nmaxmemory 64mb\n";
     std::fs::write(folder.0.join("ensile.conf"), text).expect("a file");
     let server = Server::start(&folder, "--config ensile.conf --timeout 23");
     let mut client = connect(&server);
@@ -128,10 +129,35 @@ fn the_configuration_file_sets_what_no_option_sets() {
         ("appendfsync", "everysec"),
         ("timeout", "23"),
         ("maxmemory-clients", "1073741824"),
+        ("maxmemory", "67108864"),
         ("appendonly", "yes"),
     ] {
         assert_eq!(call(&mut client, &format!("CONFIG GET {name}")), format!("[{name} {value}]"));
     }
+}
+
+#[test]
+fn at_maxmemory_writes_are_refused_until_enough_is_deleted() {
+    let folder = Folder::new("serve-memory");
+    let server = Server::start(&folder, "--maxmemory 8mb");
+    let mut client = connect(&server);
+    let value = "x".repeat(1 << 20);
+    let refused = (0..64).find_map(|number| {
+        let reply = call(&mut client, &format!("SET key{number} {value}"));
+        (reply != "+OK").then_some((number, reply))
+    });
+    let (written, reply) = refused.expect("the data reaches the limit");
+    assert_eq!(reply, "!OOM command not allowed when used memory > 'maxmemory'.");
+    assert_eq!(call(&mut client, "STRLEN key0"), format!(":{}", 1 << 20), "reads go on");
+    for number in 0..written {
+        assert_eq!(call(&mut client, &format!("DEL key{number}")), ":1", "deletes go on");
+    }
+    // Freed memory counts as free once the heartbeat has freed it.
+    let is_taken = |_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        call(&mut client, &format!("SET again {value}")) == "+OK"
+    };
+    assert!((0..1000).any(is_taken), "writes go on");
 }
 
 #[test]

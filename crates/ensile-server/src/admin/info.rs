@@ -60,6 +60,7 @@ fn write_clients(figures: &ServerFigures, text: &mut InfoText) {
 fn write_memory(stats: &Stats, text: &mut InfoText) {
     text.add_heading("Memory");
     text.add("used_memory", stats.memory.live_bytes);
+    text.add("maxmemory", stats.memory.bytes_max.unwrap_or(0));
     text.add("garbage_bytes", stats.garbage_pinned_bytes + stats.garbage_version_bytes);
     text.add("maxmemory_policy", "noeviction");
 }

@@ -74,7 +74,9 @@ pub(crate) fn refuse_missing(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> 
 /// Parameters in redis' words, beside the parameters of every server.
 pub(crate) fn parameters(server: &ServedDatabase) -> Vec<(&'static str, String)> {
     let yes_or_no = |is: bool| if is { "yes" } else { "no" };
+    let memory = server.db().stats().memory.bytes_max.unwrap_or(0).to_string();
     [
+        ("maxmemory", memory.as_str()),
         ("appendonly", yes_or_no(server.has_log())),
         ("appendfsync", server.appendfsync().name()),
         ("save", ""),
