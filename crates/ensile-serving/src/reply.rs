@@ -123,9 +123,12 @@ impl<'b> NewReply<'b> {
 
 /// The beginning of a text, of at most this number of bytes, cut between two characters.
 pub(crate) fn cut_to(text: &str, bytes_max: usize) -> &str {
-    let cut = &text[..text.floor_char_boundary(bytes_max)];
-    debug_assert!(cut.len() <= bytes_max, "W2: a cut text is within its limit");
-    cut
+    let mut end = bytes_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    debug_assert!(end == text.len() || end + 4 > bytes_max, "a cut takes one character more at most");
+    &text[..end]
 }
 
 /// The beginning of a word of a request, for an error.
