@@ -1,4 +1,6 @@
-//! A program that carries nothing out while its gate is closed, its server over simulated sockets, and its clients.
+//! A small program with a gate, and a server of the program over simulated sockets.
+//!
+//! A request of `DO` and an `EXEC` wait for the gate; other requests do not.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +17,7 @@ use ensile_serving::{
     NewReply, Outcome, ServedProgram, ServerFigures, ServiceCall, ServingLoop, ServingState,
 };
 
-/// Password of the program, once the program has one.
+/// Password of the program, if the program has one.
 pub(crate) const PASSWORD: &str = "secret";
 
 /// A program with a gate.
@@ -23,14 +25,14 @@ pub(crate) const PASSWORD: &str = "secret";
 pub(crate) struct Gate {
     pub(crate) is_open: AtomicBool,
     pub(crate) has_password: AtomicBool,
-    /// Words of the requests that were carried out, in order.
+    /// Words of the served requests, in order.
     pub(crate) done: Mutex<Vec<String>>,
-    /// Held by each client whose request has met the closed gate.
+    /// A reference of each client behind the closed gate.
     pub(crate) token: Arc<()>,
 }
 
 impl Gate {
-    // Sequentially consistent, here and below: the tests have one thread, and measure nothing.
+    // Sequentially consistent, here and below: a test has one thread, and measures nothing.
     fn is_open(&self) -> bool {
         self.is_open.load(Ordering::SeqCst)
     }
@@ -111,7 +113,7 @@ impl ServedProgram for Gate {
         Outcome::Reply(Epoch::ZERO)
     }
 
-    /// Carries the queue out, and takes all back while the gate is closed.
+    /// Carries the queue out. Behind a closed gate the reply is taken back.
     fn exec(&self, mut exec: Exec<'_, Self>, reply: &mut NewReply<'_>) -> Outcome {
         let epoch = exec.call_each(reply, |gate, call, command, reply| {
             gate.run(&call, command, reply);
@@ -178,7 +180,7 @@ impl DurableEpochs for Gate {
     }
 }
 
-/// A server of a gate that is closed.
+/// A server of a closed gate.
 pub(crate) struct Rig {
     pub(crate) server: ServingLoop<SimulatedTransport, Gate>,
     pub(crate) gate: Arc<Gate>,
@@ -201,14 +203,14 @@ impl Rig {
         self.server.transport_mut()
     }
 
-    /// A client that takes all that comes, and sends these bytes.
+    /// Connects a client, which sends these bytes.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> ClientId {
         let client = self.clients().connect(1 << 20, 1 << 20);
         self.clients().send(client, bytes);
         client
     }
 
-    /// All that a client has received.
+    /// Received bytes of a client.
     pub(crate) fn received(&mut self, client: ClientId) -> String {
         String::from_utf8_lossy(self.clients().received_bytes(client)).into_owned()
     }
