@@ -262,7 +262,7 @@ impl Connection {
         }
     }
 
-    /// True if the owner has left requests for want of room, and takes them later.
+    /// True if the owner has left requests, for want of room or set aside, and takes them later.
     fn leaves_requests(&self) -> bool {
         !self.is_ending && self.replies.has_turned_away()
     }
@@ -303,8 +303,8 @@ impl Connection {
             return Some((after(since, limits.stalled).min(ending), CloseReason::Stalled));
         }
         // A client with bytes that the loop has not read or handed out is not silent (W3). The loop may have been
-        // paused (W16).
-        let may_be_heard = self.is_announced || self.may_read && !self.peer_ended;
+        // paused (W16), or the owner has left a request (W18).
+        let may_be_heard = self.is_announced || self.may_read && !self.peer_ended || self.leaves_requests();
         let idle = limits.idle.filter(|_| self.replies.is_empty() && !may_be_heard)?;
         Some((after(self.heard_nanos.max(self.sent_nanos), idle), CloseReason::Idle))
     }

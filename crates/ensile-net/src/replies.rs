@@ -58,6 +58,8 @@ pub struct ReplyQueue {
     parked_max: usize,
     is_beyond: bool,
     turned_away: bool,
+    /// True while the owner has set the next request aside (W18).
+    holds_request: bool,
     /// Bytes that the owner keeps for the connection, besides those for places.
     owner_bytes: usize,
     /// Text of a panic in the writer of a reply: the stream has ended with the reply before.
@@ -82,6 +84,7 @@ impl ReplyQueue {
             parked_max: limits.parked_max,
             is_beyond: false,
             turned_away: false,
+            holds_request: false,
             owner_bytes: 0,
             panicked: None,
         }
@@ -92,6 +95,26 @@ impl ReplyQueue {
     pub fn has_room(&mut self) -> bool {
         self.turned_away |= self.is_full();
         !self.turned_away
+    }
+
+    /// Sets the next request aside: the owner leaves the request unread, and cannot carry the request out now. The
+    /// connection is full until [`resume`](Self::resume) (W18).
+    pub fn set_aside(&mut self) {
+        debug_assert!(
+            !self.holds_request,
+            "W18: no later request is taken before a request that is set aside"
+        );
+        (self.turned_away, self.holds_request) = (true, true);
+    }
+
+    /// Ends the wait of a request that is set aside: [`crate::NetEvent::Received`] comes again once there is room
+    /// (W18). Other connections have their turns before.
+    pub fn resume(&mut self) {
+        debug_assert!(
+            !self.holds_request || self.turned_away,
+            "W18: a request that is set aside comes again"
+        );
+        self.holds_request = false;
     }
 
     /// A reply that may be sent at once. `write` appends it to the buffer, and changes nothing else there. It runs on
@@ -225,7 +248,7 @@ impl ReplyQueue {
         self.waiting.is_empty() && self.to_send().is_empty()
     }
 
-    /// True if the caller has left a request for want of room.
+    /// True if the caller has left a request: for want of room, or set aside.
     pub(crate) fn has_turned_away(&self) -> bool {
         self.turned_away
     }
@@ -236,7 +259,9 @@ impl ReplyQueue {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.waiting.len() >= self.parked_max || self.unsent_bytes() > self.unsent_bytes_max / 2
+        self.holds_request
+            || self.waiting.len() >= self.parked_max
+            || self.unsent_bytes() > self.unsent_bytes_max / 2
     }
 
     /// True if the limit of bytes was exceeded. Later replies are not kept, and the connection must go.
@@ -290,6 +315,7 @@ impl ReplyQueue {
             .sum();
         assert_eq!(self.waiting_bytes, waiting_bytes, "W2: bytes of replies that wait");
         assert!(!matches!(self.waiting.front(), Some(ReplyPlace::Told(_))), "W1: a told reply is first");
+        assert!(!self.holds_request || self.turned_away, "W18: a request that is set aside comes again");
     }
 
     fn check_bytes(&mut self) {

@@ -166,6 +166,13 @@ impl RequestDecoder {
         (self.position, self.missing, self.bulk_bytes, self.failed) = (0, 0, None, None);
     }
 
+    /// True if no part of a request is decoded behind the complete requests: another decoder can take the rest of the
+    /// stream over.
+    #[must_use]
+    pub fn is_between_requests(&self) -> bool {
+        self.position == 0 && self.missing == 0 && self.failed.is_none()
+    }
+
     /// Forgets the complete requests of the call before.
     fn forget_whole(&mut self) {
         if let Some(last) = self.whole.last() {

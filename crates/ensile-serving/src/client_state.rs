@@ -64,9 +64,28 @@ impl<C: ClientState> Client<C> {
         *self = Self { parked: self.parked, ..Self::new(self.number) };
     }
 
+    /// Choices of the client that queued requests may change.
+    pub(crate) fn choices(&self) -> ClientChoices {
+        ClientChoices { database: self.database, name: self.name.clone() }
+    }
+
+    /// Takes the client's choices back to these choices.
+    pub(crate) fn restore(&mut self, choices: ClientChoices) {
+        debug_assert!(self.queue.is_none(), "Q1: choices go back between `EXEC` and the next request");
+        ClientChoices { database: self.database, name: self.name } = choices;
+    }
+
     pub(crate) fn queue_bytes(&self) -> usize {
         self.queue.as_ref().map_or(0, CommandQueue::memory_bytes)
     }
+}
+
+/// Choices of a client that a queue without an effect leaves as they were.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientChoices {
+    /// Number of the database.
+    database: u32,
+    name: Box<[u8]>,
 }
 
 /// State of a connection.
@@ -75,7 +94,7 @@ pub(crate) struct ClientSession<C> {
     pub(crate) client: Client<C>,
     /// True if the decoder has the limits of authorized clients.
     has_full_limits: bool,
-    /// True if the first unread request is set aside until a wake-up.
+    /// True if the first unread request is set aside, and is not called again yet.
     pub(crate) is_set_aside: bool,
 }
 

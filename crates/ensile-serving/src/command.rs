@@ -1,6 +1,7 @@
 //! Descriptions of commands: the number of arguments, the keys, and the treatment between `MULTI` and `EXEC`.
 //!
-//! Neighbours: a [`ServedProgram`](crate::ServedProgram) has a table of commands; `execution` finds the command of a request.
+//! Neighbours: a [`ServedProgram`](crate::ServedProgram) has a table of commands; `execution` finds the command of a
+//! request.
 
 /// Description of a command for clients that ask (`COMMAND`), and for the server that checks requests.
 #[derive(Clone, Copy, Debug)]

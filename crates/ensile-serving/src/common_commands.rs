@@ -15,7 +15,7 @@ use crate::handshake;
 use crate::info::{InfoText, VERSION};
 use crate::outcome::{ANSWERED, Outcome};
 use crate::queue::CommandQueue;
-use crate::reply::NewReply;
+use crate::reply::{NewReply, SHOWN_BYTES, shown_part, shown_word};
 use crate::served_program::{ServedProgram, ServiceCall};
 use crate::state::ServingState;
 
@@ -73,6 +73,9 @@ const CLIENT: [Subcommand; 4] = [
 const COMMAND: [Subcommand; 3] =
     [Subcommand::new("COUNT", 2), Subcommand::new("DOCS", -2), Subcommand::new("INFO", -2)];
 const CONFIG: [Subcommand; 1] = [Subcommand::new("GET", -2)];
+
+/// Largest number of names in a `COMMAND INFO` or `COMMAND DOCS`: each name is compared with every command.
+const NAMES_MAX: usize = 1024;
 
 /// First words of lines of HTTP. A page in a browser can send HTTP to any port of its machine, with commands in the
 /// body of a POST.
@@ -221,10 +224,7 @@ fn write_reply<S: ServedProgram>(
 
 /// Replies as redis to an unknown command: the name, and as much of the arguments as fits.
 fn unknown(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
-    const SHOWN_BYTES: usize = 128;
-    let shown =
-        |bytes: &[u8], most: usize| String::from_utf8_lossy(&bytes[..bytes.len().min(most)]).into_owned();
-    let name = shown(request.get(0).unwrap_or_default(), SHOWN_BYTES);
+    let name = shown_word(request.get(0).unwrap_or_default());
     let mut arguments = String::new();
     for argument in request.iter().skip(1) {
         if arguments.len() >= SHOWN_BYTES {
@@ -232,7 +232,7 @@ fn unknown(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
         }
         let most = SHOWN_BYTES - arguments.len();
         // A write to memory does not fail.
-        let _ = write!(arguments, "'{}' ", shown(argument, most));
+        let _ = write!(arguments, "'{}' ", shown_part(argument, most));
     }
     reply.error("ERR", &format!("unknown command '{name}', with args beginning with: {arguments}"));
 }
@@ -247,6 +247,11 @@ fn all_commands<S: ServedProgram>() -> impl Iterator<Item = &'static CommandInfo
 fn tell_commands<S: ServedProgram>(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
     let named = || request.iter().skip(2);
     let count = all_commands::<S>().count();
+    debug_assert!(count >= S::commands().len(), "each command of the service is told");
+    if named().count() > NAMES_MAX {
+        return reply
+            .error("ERR", &format!("COMMAND takes {NAMES_MAX} names at most: ask in several requests"));
+    }
     match request.get(1) {
         None => {
             reply.array(count);
@@ -259,9 +264,6 @@ fn tell_commands<S: ServedProgram>(request: Request<'_>, reply: &mut ReplyEncode
                 all_commands::<S>().for_each(|info| tell_command(info, reply));
             }
             for name in named() {
-                if reply.is_beyond() {
-                    break;
-                }
                 match all_commands::<S>().find(|info| is_called(name, info.name)) {
                     Some(info) => tell_command(info, reply),
                     None => reply.null_array(),
@@ -286,7 +288,7 @@ fn tell_commands<S: ServedProgram>(request: Request<'_>, reply: &mut ReplyEncode
 }
 
 fn unknown_subcommand(word: &[u8], info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {
-    let (word, command) = (String::from_utf8_lossy(&word[..word.len().min(128)]), info.name);
+    let (word, command) = (shown_word(word), info.name);
     let has_help = info.subcommands.iter().any(|subcommand| subcommand.name == "HELP");
     let text = match command {
         // Redis' words.

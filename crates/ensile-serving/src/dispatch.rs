@@ -110,13 +110,20 @@ fn exec<S: ServedProgram>(call: ServiceCall<'_, S>, reply: &mut NewReply<'_>) ->
         reply.fail("EXECABORT", "Transaction discarded because of previous errors.");
         return ANSWERED;
     }
+    let choices = client.choices();
     let exec = Exec { loop_state, client: &mut *client, queue: &queue, server };
     let outcome = catch_panic(server, reply, |reply| server.service.exec(exec, reply));
     debug_assert!(client.queue.is_none(), "Q1: no queued request begins a queue");
-    if outcome == Outcome::Busy {
-        client.queue = Some(queue);
+    match outcome {
+        Ok(Outcome::Busy) => {
+            client.restore(choices);
+            client.queue = Some(queue);
+        }
+        Ok(_) => {}
+        // The queued requests before the panic may have no effect.
+        Err(_) => client.restore(choices),
     }
-    outcome
+    outcome.unwrap_or_else(|panicked| panicked)
 }
 
 impl<S: ServedProgram> Exec<'_, S> {
@@ -143,6 +150,7 @@ impl<S: ServedProgram> Exec<'_, S> {
         mut each: impl FnMut(&S, ServiceCall<'_, S>, &'static S::Command, &mut NewReply<'_>) -> Epoch,
     ) -> Epoch {
         debug_assert!(reply.is_empty(), "Q1: the array of replies begins anew");
+        debug_assert!(!self.queue.is_refused(), "Q1: a refused queue is not carried out");
         reply.write(|reply| reply.array(self.queue.count()));
         let Self { loop_state, client, queue, server } = self;
         let (mut decoder, mut encoded) = (RequestDecoder::new(UNLIMITED), queue.encoded_requests());

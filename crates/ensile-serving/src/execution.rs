@@ -16,12 +16,17 @@ use ensile_resp::{ReplyEncoder, Request};
 use crate::command::CommandInfo;
 use crate::common_commands::{self, CommonCommand};
 use crate::outcome::{ANSWERED, Outcome};
-use crate::reply::NewReply;
+use crate::reply::{ERROR_BYTES, NewReply, cut_to};
 use crate::served_program::{AheadKey, ServedProgram, ServiceCall};
 use crate::state::ServingState;
 
 /// Largest number of requests whose memory is requested at once. More requests do not shorten the wait for memory.
 pub const TOGETHER: usize = 16;
+
+/// Longest text of a panic that a reply shows, in bytes.
+const PANIC_BYTES: usize = 1024;
+
+const _: () = assert!(PANIC_BYTES <= ERROR_BYTES / 2, "the text of a panic leaves room for the remedy");
 
 /// Command of a request.
 pub(crate) enum KnownCommand<S: ServedProgram> {
@@ -93,6 +98,7 @@ impl<'r, S: ServedProgram> Ahead<'r, S> {
     pub(crate) fn prefetch(&self, service: &S, state: &mut S::LoopState) {
         // A single request also waits for its memory when it is carried out.
         if self.count > 1 {
+            debug_assert!(self.count <= TOGETHER, "each request has a place for its key");
             let keys = &self.keys[..self.count];
             // A hint: a broken object panics again at its use, and is reported there.
             let _ = catch_unwind(AssertUnwindSafe(|| service.prefetch(state, keys)));
@@ -112,14 +118,18 @@ pub(crate) fn carry_out<S: ServedProgram>(
         KnownCommand::Common(command) => common_commands::carry_out(call, command, reply),
         KnownCommand::Service(command) => server.service.call(call, command, reply),
     })
+    .unwrap_or_else(|panicked| panicked)
 }
 
 /// Runs `attempt`, which writes a reply. After a panic the reply is an error.
+///
+/// # Errors
+/// Outcome of the error reply, after a panic.
 pub(crate) fn catch_panic<S: ServedProgram>(
     server: &ServingState<S>,
     reply: &mut NewReply<'_>,
     attempt: impl FnOnce(&mut NewReply<'_>) -> Outcome,
-) -> Outcome {
+) -> Result<Outcome, Outcome> {
     match catch_unwind(AssertUnwindSafe(|| attempt(reply))) {
         Ok(outcome) => {
             debug_assert!(
@@ -127,7 +137,7 @@ pub(crate) fn catch_panic<S: ServedProgram>(
                 "a request that is set aside has no reply"
             );
             reply.limit();
-            outcome
+            Ok(outcome)
         }
         Err(panic) => {
             // Relaxed: a figure for people.
@@ -135,11 +145,11 @@ pub(crate) fn catch_panic<S: ServedProgram>(
             let told = format!(
                 "the command panicked ({}): whether it was carried out is unknown; what it may have left half changed is \
                  refused as POISONED until the server is started again, and all else is served",
-                panic_text(&*panic).unwrap_or("without a text")
+                cut_to(panic_text(&*panic).unwrap_or("without a text"), PANIC_BYTES)
             );
             reply.fail("PANICKED", &told);
             // The text may depend on anything logged by now.
-            Outcome::Reply(server.service.durable_epochs().newest_epoch())
+            Err(Outcome::Reply(server.service.durable_epochs().newest_epoch()))
         }
     }
 }

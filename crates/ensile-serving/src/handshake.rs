@@ -10,6 +10,7 @@ use ensile_resp::{ReplyEncoder, Request, RespVersion, integer};
 use crate::client_state::Client;
 use crate::command::is_called;
 use crate::outcome::{ANSWERED, Outcome};
+use crate::reply::shown_word;
 use crate::served_program::ServedProgram;
 use crate::state::ServingState;
 
@@ -52,8 +53,7 @@ pub(crate) fn hello<S: ServedProgram>(
                 2
             }
             _ => {
-                let option = String::from_utf8_lossy(&option[..option.len().min(128)]);
-                reply.error("ERR", &format!("Syntax error in HELLO option '{option}'"));
+                reply.error("ERR", &format!("Syntax error in HELLO option '{}'", shown_word(option)));
                 return ANSWERED;
             }
         };
@@ -75,6 +75,7 @@ pub(crate) fn hello<S: ServedProgram>(
         reply.error("ERR", &refusal);
         return ANSWERED;
     }
+    debug_assert!(server.service.is_authorized(client), "a stranger learns no identity");
     client.version = version;
     reply.set_version(version);
     tell_identity::<S>(client, reply);
@@ -175,6 +176,7 @@ pub(crate) fn select<S: ServedProgram>(
     reply: &mut ReplyEncoder<'_>,
 ) -> Outcome {
     if let Some(database) = database_of::<S>(request) {
+        debug_assert!(database < S::DATABASES, "a selected database exists");
         client.database = database;
         reply.simple("OK");
         return ANSWERED;
@@ -235,6 +237,7 @@ fn set_name<C>(client: &mut Client<C>, name: &[u8]) -> Result<(), String> {
         return Err(format!("Client names have {NAME_BYTES_MAX} bytes at most"));
     }
     client.name = name.into();
+    debug_assert!(client.name.len() <= NAME_BYTES_MAX, "W2: a name is bounded");
     Ok(())
 }
 

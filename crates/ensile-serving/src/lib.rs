@@ -1,11 +1,11 @@
 //! A server over RESP for any program: a loop of sockets a thread, and replies that wait until they are durable.
 //!
 //! ```text
-//! bytes -> requests -> command -> service -> outcome  reply, waits until its epoch is durable if the service says so
-//!                                                      busy:  the request is set aside, and called again after a wake-up
+//! bytes -> requests -> command -> service -> outcome  reply: waits until its epoch is durable if the service says so
+//!                                                     busy: the request is set aside, and called after a wake-up
 //! ```
-//! The served program is a [`ServedProgram`]: a table of commands, and a call for each request. The crate knows no database
-//! and no log. It learns through [`DurableEpochs`] which replies may go.
+//! The served program is a [`ServedProgram`]: a table of commands, and a call for each request. The crate knows no
+//! database and no log. It learns through [`DurableEpochs`] which replies may go.
 //!
 //! Invariants:
 //! - R1: a reply that waits goes out only when the epoch that the reply rests on is durable. The rule holds for replies
@@ -13,11 +13,11 @@
 //! - W1 to W4 of the loop: replies keep the order of requests, memory is bounded, nobody waits unheard.
 //! - Every request gets one reply, an error if the request was not carried out. O6: a command that panics is such a
 //!   request.
-//! - A request that is set aside is called again before any later request of its connection.
+//! - W18: a request that is set aside is called again before any later request of its connection.
 //!
 //! Neighbours: below, `ensile-net` has the loop of sockets, and `ensile-resp` has the codec. Above, `ensile-services`
-//! and `ensile-server` are served. `served_program` is the interface. `serving_loop` has the loop of a server; `state` has
-//! the state that loops share; `client_state` has the state of a client; `limits` has the limits. `dispatch` takes
+//! and `ensile-server` are served. `served_program` is the interface. `serving_loop` has the loop of a server; `state`
+//! has the state that loops share; `client_state` has the state of a client; `limits` has the limits. `dispatch` takes
 //! requests, `queue` keeps the requests after `MULTI`, and `execution` calls commands. `common_commands` and
 //! `handshake` have the commands of every server; `info` writes the text of `INFO`; `log_notices` has the notices
 //! about the log. `deferred_replies` keeps the waiting replies, and [`threads`] starts loops. [`program`]

@@ -55,6 +55,14 @@ pub(crate) const STRANGER_LIMITS: RequestLimits = RequestLimits {
     request_bytes_max: 10 * (16 << 10) + 1024,
 };
 
+/// Bytes of unsent replies beyond which a client that has not been authorized is disconnected: strangers do not fill
+/// the memory of all clients.
+pub(crate) const STRANGER_UNSENT_BYTES: usize = 16 << 10;
+
+const _: () = assert!(
+    STRANGER_UNSENT_BYTES * LIMITS.connections_max <= CLIENT_MEMORY_BYTES / 4,
+    "W16: the replies of strangers leave memory to others"
+);
 const _: () = assert!(REPLY_BYTES <= LIMITS.unsent_bytes_max / 2, "W2: one reply never ends its connection");
 const _: () = assert!(
     REQUEST_LIMITS.request_bytes_max < LIMITS.unread_bytes_max,

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use ensile_base::sync::Ordering;
 use ensile_net::{LoopWakeUp, NetLimits};
 use ensile_resp::Request;
 
@@ -29,7 +30,8 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
     /// Number of databases that `SELECT` accepts. A server with a single database ends the connection of a client that
     /// asks for another one.
     const DATABASES: u32;
-    /// True if the program has no users and no passwords. A client that names a user is refused, and its connection ends.
+    /// True if the program has no users and no passwords. A client that names a user is refused, and its connection
+    /// ends.
     const IS_WITHOUT_USERS: bool;
 
     /// A command of the program, with its description.
@@ -76,8 +78,8 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
         let _ = client;
     }
 
-    /// Checks a user and a password (`AUTH`, `HELLO`). `None` as the user is the default user. A program without users is
-    /// not asked.
+    /// Checks a user and a password (`AUTH`, `HELLO`). `None` as the user is the default user. A program without users
+    /// is not asked.
     ///
     /// # Errors
     /// [`AuthRefusal`]: the client stays as it was.
@@ -139,12 +141,15 @@ impl<S: ServedProgram> ServingState<S> {
     pub fn parameters(&self) -> Vec<(&'static str, String)> {
         let seconds = |time: Option<Duration>| time.map_or(0, |time| time.as_secs()).to_string();
         let NetLimits { idle, keepalive, connections_max, .. } = *self.limits.lock();
+        // Relaxed: a figure for people.
+        let loops = self.loops.load(Ordering::Relaxed);
+        debug_assert!(loops > 0, "a loop asks");
         let mut parameters = self.service.parameters();
         parameters.extend([
             ("databases", S::DATABASES.to_string()),
             ("timeout", seconds(idle)),
             ("tcp-keepalive", seconds(keepalive)),
-            ("maxclients", connections_max.to_string()),
+            ("maxclients", connections_max.saturating_mul(loops).to_string()),
             ("maxmemory-clients", self.client_memory_max().unwrap_or(0).to_string()),
         ]);
         parameters

@@ -3,8 +3,8 @@
 //! Invariants:
 //! - R1: while replies wait, each reply whose epoch is not known to be durable is parked.
 //! - Every request gets one reply, an error if the request was not carried out.
-//! - A request that is set aside stays unread, and is called again after each wake-up of the loop. No later request of
-//!   its connection is carried out before.
+//! - W18: a request that is set aside stays unread, and is called again after each wake-up of the loop. No later
+//!   request of its connection is carried out before.
 //!
 //! Neighbours: `ensile-net` has the loop of sockets; `dispatch` takes requests; `deferred_replies` has the parked
 //! replies; [`crate::threads`] runs loops.
@@ -24,7 +24,7 @@ use crate::client_state::{Client, ClientSession};
 use crate::deferred_replies::{PARKED_BYTES, ParkedReplies};
 use crate::dispatch;
 use crate::execution::{Ahead, TOGETHER};
-use crate::limits::{REPLY_BYTES, REQUEST_LIMITS, protocol_error_text};
+use crate::limits::{REPLY_BYTES, REQUEST_LIMITS, STRANGER_UNSENT_BYTES, protocol_error_text};
 use crate::outcome::{ANSWERED, Outcome};
 use crate::reply::NewReply;
 use crate::served_program::{ServedProgram, ServiceCall};
@@ -41,6 +41,10 @@ const _: () =
 
 /// Interval at which a loop reports the number of served requests, and looks at the log.
 const REPORT_NANOS: u64 = 1_000_000_000;
+
+/// Text of the error for a request that is set aside when the server ends.
+const SERVER_ENDS: &str =
+    "the server ends, and the request is not carried out: send it again once the server runs";
 
 struct ServedGroup {
     /// Number of taken requests.
@@ -82,6 +86,8 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
     pub fn new(transport: T, state: Arc<ServingState<S>>, limits: NetLimits) -> Self {
         let net = NetLoop::new(transport, state.clock.clone(), limits).with_memory(state.memory.clone());
         *state.limits.lock() = limits;
+        // Relaxed: a figure for people.
+        state.loops.fetch_add(1, Ordering::Relaxed);
         let parked = ParkedReplies::new(&net.wake_up());
         let loop_state = state.service.begin_loop(&net.wake_up());
         let reported_nanos = state.clock.nanos();
@@ -177,7 +183,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
                     // Relaxed: a figure for people.
                     self.state.evicted.fetch_add(u64::from(is_evicted), Ordering::Relaxed);
                 }
-                NetEvent::WokenUp => self.serve_set_aside(),
+                NetEvent::WokenUp => self.resume_set_aside(),
                 NetEvent::TimerDue(_) | NetEvent::AcceptPaused(_) => {}
             }
         }
@@ -213,6 +219,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
     fn report_fallen_peak(&mut self) {
         let peak = self.net.take_room_peak();
         self.room_peak_bytes = self.room_peak_bytes.max(peak);
+        debug_assert!(peak >= self.net.stats().room_bytes, "W17: the memory now is below its peak");
         let fallen = self.room_peak_bytes - peak;
         if fallen > peak {
             self.room_peak_bytes = peak;
@@ -230,6 +237,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
     pub fn end(&mut self) -> io::Result<()> {
         // Requests that come from now on are not carried out.
         self.state.stop();
+        self.refuse_set_aside();
         self.net.end_all(END_QUIET);
         let nanos = || self.state.clock.nanos();
         let until_nanos = nanos().saturating_add(END_WAIT.as_nanos() as u64);
@@ -252,18 +260,32 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
         debug_assert!(earlier.is_none(), "W9: a loop uses a name of a connection once");
     }
 
-    /// Calls the requests again that were set aside.
-    fn serve_set_aside(&mut self) {
+    /// Has the requests called again that were set aside: each in the turn of its connection.
+    fn resume_set_aside(&mut self) {
         for id in std::mem::take(&mut self.set_aside) {
             // The connection may have ended.
-            let Some(session) = self.sessions.get_mut(&id) else { continue };
-            debug_assert!(session.is_set_aside, "a connection is in the list while its request is set aside");
-            session.is_set_aside = false;
-            self.serve(id);
+            let Some((_, replies)) = self.net.parts(id) else { continue };
+            replies.resume();
+            debug_assert!(
+                self.sessions.get(&id).is_some_and(|session| session.is_set_aside),
+                "W18: a connection is in the list while its request is set aside"
+            );
         }
     }
 
-    /// Number of connections whose request is set aside until a wake-up.
+    /// Refuses the requests that are set aside, at the end of the server: nothing calls the requests again.
+    fn refuse_set_aside(&mut self) {
+        self.set_aside.clear();
+        for (id, session) in self.sessions.iter_mut().filter(|(_, session)| session.is_set_aside) {
+            session.is_set_aside = false;
+            let Some((_, replies)) = self.net.parts(*id) else { continue };
+            let version = session.client.version;
+            replies.reply(|buffer| ReplyEncoder::new(buffer, version).error("ERR", SERVER_ENDS));
+        }
+        debug_assert_eq!(self.set_aside_count(), 0, "every request has one reply");
+    }
+
+    /// Number of connections whose request is set aside and is not called again yet.
     #[must_use]
     pub fn set_aside_count(&self) -> usize {
         self.sessions.values().filter(|session| session.is_set_aside).count()
@@ -294,13 +316,17 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
             return NONE;
         };
         // Requests after the end are not carried out: the client that asked for the end gets no reply.
-        if session.is_set_aside || self.state.has_stopped() || !replies.has_room() {
+        if self.state.has_stopped() || !replies.has_room() {
             replies.set_owner_bytes(session.memory_bytes());
             return NONE;
         }
+        session.is_set_aside = false;
         let server = &*self.state;
         let service = &*server.service;
-        let was_authorized = service.is_authorized(&session.client);
+        // A password may have been set since the last request.
+        if session.decoder.is_between_requests() {
+            session.set_authorized(service.is_authorized(&session.client));
+        }
         let ClientSession { decoder, client, .. } = session;
         let requests = decoder.decode(received, TOGETHER);
         if requests.is_empty() {
@@ -313,28 +339,14 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
             *place = ahead.note(request, client.database);
         }
         ahead.prefetch(service, &mut self.loop_state);
-        let (mut taken, mut outcome) = (0, ANSWERED);
         let mut serving = RequestServing {
             server,
             loop_state: &mut self.loop_state,
             parked: &mut self.parked,
             reply: &mut self.reply,
         };
-        for (request, command) in requests.iter().zip(commands) {
-            if !replies.has_room() {
-                break;
-            }
-            outcome = serving.serve_request(client, replies, request, command);
-            if outcome == Outcome::Busy {
-                break;
-            }
-            taken += 1;
-            // The later requests were decoded within the limits of another client.
-            let has_changed = service.is_authorized(client) != was_authorized;
-            if has_changed || !matches!(outcome, Outcome::Reply(_)) {
-                break;
-            }
-        }
+        let called = requests.iter().zip(commands);
+        let ServedRequests { taken, outcome, is_flood } = serving.serve_requests(client, replies, called);
         debug_assert!(taken > 0 || outcome == Outcome::Busy, "W3: a connection with room goes on");
         let behind = requests.begin(taken);
         let consumed = behind.unwrap_or(requests.consumed_bytes());
@@ -349,10 +361,11 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
             self.set_aside.push(id);
         }
         self.net.consume(id, consumed);
-        if outcome == Outcome::ReplyAndClose {
+        let ends = outcome == Outcome::ReplyAndClose || is_flood;
+        if ends {
             self.close_when_sent(id);
         }
-        let goes_on = !matches!(outcome, Outcome::ReplyAndClose | Outcome::Busy);
+        let goes_on = !ends && outcome != Outcome::Busy;
         ServedGroup { taken: taken as u64, goes_on }
     }
 
@@ -398,6 +411,15 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
     }
 }
 
+/// Requests of a group that are carried out.
+struct ServedRequests {
+    taken: usize,
+    /// Outcome of the last request.
+    outcome: Outcome,
+    /// True if a client without authorization leaves too many replies unsent.
+    is_flood: bool,
+}
+
 /// The parts of a loop that a request needs.
 struct RequestServing<'l, S: ServedProgram> {
     server: &'l ServingState<S>,
@@ -408,6 +430,37 @@ struct RequestServing<'l, S: ServedProgram> {
 }
 
 impl<S: ServedProgram> RequestServing<'_, S> {
+    /// Carries requests out, as far as replies have room and the client stays the same.
+    #[inline]
+    fn serve_requests<'r>(
+        &mut self,
+        client: &mut Client<S::ClientState>,
+        replies: &mut ReplyQueue,
+        called: impl Iterator<Item = (Request<'r>, Option<&'static S::Command>)>,
+    ) -> ServedRequests {
+        let service = &*self.server.service;
+        let was_authorized = service.is_authorized(client);
+        let mut served = ServedRequests { taken: 0, outcome: ANSWERED, is_flood: false };
+        for (request, command) in called {
+            if !replies.has_room() {
+                break;
+            }
+            served.outcome = self.serve_request(client, replies, request, command);
+            if served.outcome == Outcome::Busy {
+                break;
+            }
+            served.taken += 1;
+            let is_authorized = service.is_authorized(client);
+            served.is_flood = !is_authorized && replies.unsent_bytes() > STRANGER_UNSENT_BYTES;
+            // The later requests were decoded within the limits of another client.
+            let has_changed = is_authorized != was_authorized;
+            if has_changed || served.is_flood || !matches!(served.outcome, Outcome::Reply(_)) {
+                break;
+            }
+        }
+        served
+    }
+
     /// Carries a request out, and sends or parks the reply.
     #[inline]
     fn serve_request(
@@ -438,7 +491,7 @@ impl<S: ServedProgram> RequestServing<'_, S> {
             }
             Outcome::Reply(_) | Outcome::ReplyAndClose => replies.reply_written(reply),
             Outcome::Stop => server.stop(),
-            Outcome::Busy => {}
+            Outcome::Busy => replies.set_aside(),
         }
         outcome
     }

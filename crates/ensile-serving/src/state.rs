@@ -18,7 +18,10 @@ use crate::log_notices::LogNotices;
 pub struct ServingState<S> {
     pub(crate) service: Arc<S>,
     pub(crate) clock: Clock,
+    /// Limits of each loop's connections.
     pub(crate) limits: Mutex<NetLimits>,
+    /// Number of loops.
+    pub(crate) loops: AtomicUsize,
     /// Memory of the loops' clients together.
     pub(crate) memory: ensile_base::sync::Arc<ConnectionMemory>,
     /// Number of clients disconnected because the memory of all clients exceeded the limit.
@@ -58,6 +61,7 @@ impl<S> ServingState<S> {
             service,
             clock,
             limits: Mutex::new(LIMITS),
+            loops: AtomicUsize::new(0),
             memory: ConnectionMemory::new(CLIENT_MEMORY_BYTES),
             evicted: AtomicU64::new(0),
             transports: Mutex::new(BTreeSet::new()),
@@ -148,6 +152,7 @@ impl<S> ServingState<S> {
         // Relaxed: a figure; a refusal that is not seen now is reported the next time, as is a refusal of another loop.
         let turned_away = (self.turned_away.load(Ordering::Relaxed) - *told).min(requests);
         *told += turned_away;
+        debug_assert!(turned_away <= requests, "a request that the log refuses is a request");
         turned_away
     }
 

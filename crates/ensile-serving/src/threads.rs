@@ -6,7 +6,8 @@
 //! - A loop that ends for any reason, a panic as well, ends the server. The server returns the reason.
 //! - W11: the transport in use, and the reason, is reported before the address is.
 //!
-//! Neighbours: the commands `ensile-service` and `ensile serve`, and load generators, run servers; [`crate::ServingLoop`] is a thread's work.
+//! Neighbours: the commands `ensile-service` and `ensile serve`, and load generators, run servers;
+//! [`crate::ServingLoop`] is a thread's work.
 
 mod heap_trimmer;
 

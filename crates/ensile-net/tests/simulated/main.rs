@@ -59,6 +59,10 @@ struct Server {
     silent: Vec<ConnectionId>,
     /// Parked replies are told.
     tells: bool,
+    /// Each request is set aside.
+    sets_aside: bool,
+    /// Connections whose request is set aside.
+    set_aside: Vec<ConnectionId>,
 }
 
 impl Server {
@@ -91,6 +95,8 @@ impl Server {
             copies: 1,
             silent: Vec::new(),
             tells: true,
+            sets_aside: false,
+            set_aside: Vec::new(),
         }
     }
 
@@ -128,6 +134,11 @@ impl Server {
             if !replies.has_room() {
                 break;
             }
+            if self.sets_aside {
+                replies.set_aside();
+                self.set_aside.push(id);
+                break;
+            }
             let line = &received[consumed..=consumed + end];
             let reply = line.repeat(self.copies);
             if self.random.percent(self.parked_percent) {
@@ -162,6 +173,29 @@ impl Server {
 fn lines(client: usize, count: usize, random: &mut Random) -> Vec<u8> {
     let line = |number| format!("{client} {number} {}\n", "x".repeat(random.next_below(60) as usize));
     (0..count).map(line).collect::<String>().into_bytes()
+}
+
+#[test]
+fn w18_a_client_that_ends_its_side_is_served_at_the_resume_of_its_request() {
+    for seed in 0..40 {
+        let mut server = Server::new(seed);
+        (server.parked_percent, server.sets_aside) = (0, true);
+        let client = server.clients().connect(1000, 1000);
+        server.clients().send(client, b"a\nb\n");
+        server.clients().end(client);
+        for _ in 0..3 {
+            server.run("the request is set aside", |server| !server.set_aside.is_empty());
+            server.clock.advance(2 * LIMITS.idle.expect("a limit"));
+            (0..20).for_each(|_| server.step());
+            assert_eq!(server.set_aside.len(), 1, "W18: a request comes again at its resume, seed {seed}");
+            assert!(server.closed.is_empty(), "W18: {:?}, seed {seed}", server.closed);
+            let id = server.set_aside.remove(0);
+            server.net.parts(id).expect("a connection").1.resume();
+        }
+        server.sets_aside = false;
+        server.run("it is closed", |server| server.clients().has_closed(client));
+        assert_eq!(server.clients().received_bytes(client), b"a\nb\n", "W18, seed {seed}");
+    }
 }
 
 #[test]

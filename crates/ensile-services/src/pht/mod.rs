@@ -13,7 +13,8 @@
 //!   the refusing bucket.
 //! - O6: a bucket whose change panics is refused until the table is opened again.
 //!
-//! Neighbours: `table` has the buckets, `bucket` the elements of a bucket, `persistence` the persistence; [`crate::server`] calls, and programs with a table in their own process.
+//! Neighbours: `table` has the buckets, `bucket` the elements of a bucket, `persistence` the persistence;
+//! [`crate::server`] calls, and programs with a table in their own process.
 
 mod bucket;
 mod persistence; // persist
@@ -103,14 +104,14 @@ impl Service for PersistentTable {
 
 /// Condition under which a value is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Condition<'c> {
+enum ValueCondition<'c> {
     Always,
     Absent,
     Present,
     Equals(&'c [u8]),
 }
 
-impl Condition<'_> {
+impl ValueCondition<'_> {
     fn holds(self, value: Option<&[u8]>) -> bool {
         match self {
             Self::Always => true,
@@ -175,7 +176,7 @@ impl PersistentTable {
     /// changed.
     #[inline]
     pub fn put(&self, key: &[u8], value: &[u8], rests: &RestsOn) -> CallResult {
-        self.set_if(key, value, Condition::Always, rests).map(drop)
+        self.set_if(key, value, ValueCondition::Always, rests).map(drop)
     }
 
     /// Deletes an element, if present. True if the element was present.
@@ -231,7 +232,7 @@ impl PersistentTable {
         &self,
         key: &[u8],
         value: &[u8],
-        condition: Condition<'_>,
+        condition: ValueCondition<'_>,
         rests: &RestsOn,
     ) -> Result<bool, CallError> {
         for (what, bytes, limit) in
@@ -243,7 +244,7 @@ impl PersistentTable {
         }
         let key = self.buckets.key(key);
         let mut bucket = self.buckets.guarded.lock(key.bucket, rests)?;
-        if condition != Condition::Always && !condition.holds(bucket.get(key)) {
+        if condition != ValueCondition::Always && !condition.holds(bucket.get(key)) {
             return Ok(false);
         }
         self.change(&mut bucket, PhtChange::Set(key, value), rests)?;
@@ -408,12 +409,12 @@ fn show(value: Option<&[u8]>, reply: &mut ReplyEncoder<'_>) {
 }
 
 /// Condition from the options of `SET`: at most one option.
-fn condition<'r>(request: &CommandRequest<'r>) -> Result<Condition<'r>, CallError> {
-    let Some(option) = request.get(3) else { return Ok(Condition::Always) };
+fn condition<'r>(request: &CommandRequest<'r>) -> Result<ValueCondition<'r>, CallError> {
+    let Some(option) = request.get(3) else { return Ok(ValueCondition::Always) };
     match (option.to_ascii_uppercase().as_slice(), request.get(4), request.len()) {
-        (b"NX", None, _) => Ok(Condition::Absent),
-        (b"XX", None, _) => Ok(Condition::Present),
-        (b"IFEQ", Some(expected), 5) => Ok(Condition::Equals(expected)),
+        (b"NX", None, _) => Ok(ValueCondition::Absent),
+        (b"XX", None, _) => Ok(ValueCondition::Present),
+        (b"IFEQ", Some(expected), 5) => Ok(ValueCondition::Equals(expected)),
         _ => Err(CallError::Syntax),
     }
 }

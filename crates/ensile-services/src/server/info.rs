@@ -1,7 +1,7 @@
 //! The text of `INFO`: figures of the server, of the log, of checkpoints and of shipping.
 //!
-//! Lines with the reason for a failure, such as `checkpoint_last_error` and `recovery_unreachable`, are present only with
-//! the failure.
+//! Lines with the reason for a failure, such as `checkpoint_last_error` and `recovery_unreachable`, are present only
+//! with the failure.
 //!
 //! Neighbours: [`super::ObjectService`] writes the text for `ensile-serving`; `ensile-objects` counts.
 

@@ -477,9 +477,7 @@ fn a_page_in_a_browser_cannot_post_commands() {
 fn w2_long_reply_is_refused<S: Service>(open: Open<S>, first: &str, command: &str, key: &str) {
     let mut rig = Rig::new(17, open);
     let many = |count: usize| format!("{command}{}", format!(" {key}").repeat(count));
-    if !first.is_empty() {
-        rig.told(&[first]);
-    }
+    rig.told(&[first]);
     let said = rig.told(&[&many(20_000), "PING"]);
     assert!(said[0].starts_with('[') && said[0].len() > 500_000, "{} bytes", said[0].len());
     let said = rig.told(&["PING", &many(1_000_000), "PING"]);
@@ -499,8 +497,26 @@ fn w2_a_reply_that_would_be_too_long_is_refused_of_hosts() {
 }
 
 #[test]
-fn w2_a_reply_that_would_be_too_long_is_refused_of_commands() {
-    w2_long_reply_is_refused(HostService::open, "", "COMMAND INFO", "his.get");
+fn w2_a_request_of_too_many_commands_is_refused() {
+    let mut rig = Rig::new(17, HostService::open);
+    let many = |count: usize| format!("COMMAND INFO{}", " his.get".repeat(count));
+    let said = rig.told(&[&many(1_024), &many(1_000_000), "PING"]);
+    assert!(said[0].starts_with('[') && said[0].len() > 40_000, "{} bytes", said[0].len());
+    assert_eq!(said[1..], ["!ERR COMMAND takes 1024 names at most: ask in several requests", "+PONG"], "W2");
+}
+
+#[test]
+fn info_has_the_sections_that_a_client_names() {
+    let mut rig = Rig::new(17, HostService::open);
+    let said = rig.told(&["INFO clients STATS", "INFO", "INFO server all", "INFO none"]);
+    let headings = |told: &str| told.matches("# ").count();
+    assert!(
+        said[0].contains("connected_clients:") && said[0].contains("total_commands_processed:"),
+        "{said:?}"
+    );
+    assert_eq!(headings(&said[0]), 2, "{}", said[0]);
+    assert!(headings(&said[1]) > 2 && headings(&said[1]) == headings(&said[2]), "{said:?}");
+    assert_eq!(headings(&said[3]), 0, "{}", said[3]);
 }
 
 #[test]
