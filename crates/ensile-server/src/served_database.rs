@@ -80,14 +80,54 @@ pub(crate) struct Watch {
     pub(crate) tx: Transaction<'static>,
     /// Earliest expiry of a watched key in milliseconds since 1970: from then on the key has changed.
     pub(crate) expiry_millis: Option<i64>,
+    /// Number of watched keys; a key counts as often as it is named.
+    keys: usize,
+    /// Length of all watched keys in bytes.
+    key_bytes: usize,
 }
 
-/// Memory of an open transaction with the rows of some watched keys, in bytes (W16).
+/// Memory of an open transaction in bytes (W16).
 const WATCH_BYTES: usize = 4 << 10;
+/// Memory of a watched key beside the key's own bytes, in bytes (W16).
+const WATCHED_KEY_BYTES: usize = 64;
+/// Largest number of watched keys of a client.
+const WATCHED_KEYS_MAX: usize = 1 << 16;
+/// Largest length of all watched keys of a client in bytes.
+const WATCHED_BYTES_MAX: usize = 1 << 20;
+
+impl Watch {
+    /// A watch without keys.
+    pub(crate) fn new(tx: Transaction<'static>) -> Self {
+        Self { tx, expiry_millis: None, keys: 0, key_bytes: 0 }
+    }
+
+    /// Counts the keys that are watched further.
+    ///
+    /// # Errors
+    /// The keys are beyond a limit, and were not counted. The text has the limit.
+    pub(crate) fn count(&mut self, keys: usize, key_bytes: usize) -> Result<(), String> {
+        let (keys, key_bytes) = (self.keys + keys, self.key_bytes + key_bytes);
+        if keys > WATCHED_KEYS_MAX || key_bytes > WATCHED_BYTES_MAX {
+            return Err(format!(
+                "WATCH of too many keys: {WATCHED_KEYS_MAX} keys of {WATCHED_BYTES_MAX} bytes together are watched at most"
+            ));
+        }
+        (self.keys, self.key_bytes) = (keys, key_bytes);
+        Ok(())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        debug_assert!(
+            self.keys <= WATCHED_KEYS_MAX && self.key_bytes <= WATCHED_BYTES_MAX,
+            "the count refuses more"
+        );
+        WATCH_BYTES + WATCHED_KEY_BYTES * self.keys + self.key_bytes
+    }
+}
 
 impl ClientState for ClientData {
     fn memory_bytes(&self) -> usize {
-        if self.watch.is_some() { WATCH_BYTES } else { 0 }
+        self.watch.as_ref().map_or(0, Watch::memory_bytes)
     }
 }
 
