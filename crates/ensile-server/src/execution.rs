@@ -286,7 +286,7 @@ fn remove_expired(
     for _ in 0..REMOVAL_TRIES {
         let mut tx = server.db().begin();
         let mut keyspace = Keyspace::new(&mut tx, server.model(), database, stripe, now_millis);
-        let read = request.iter().skip(1).try_for_each(|key| keyspace.get(key).map(drop));
+        let read = request.iter().skip(1).try_for_each(|key| keyspace.summary(key).map(drop));
         match read.and_then(|()| tx.submit().map(drop)) {
             Err(error) if error.is_retryable() => {}
             _ => return,
@@ -305,7 +305,7 @@ fn read_watched(
     remove_expired(server, database, stripe, request, now_millis);
     let mut keyspace = Keyspace::new(&mut watch.tx, server.model(), database, stripe, now_millis);
     for key in request.iter().skip(1) {
-        let expiry = keyspace.get(key)?.and_then(|value| value.header.expiry_millis);
+        let expiry = keyspace.summary(key)?.and_then(|value| value.header.expiry_millis);
         watch.expiry_millis = watch.expiry_millis.into_iter().chain(expiry).min();
     }
     Ok(())

@@ -7,8 +7,6 @@ use ensile::{Error, ErrorKind};
 /// Reason why a command was not carried out.
 #[derive(Debug)]
 pub(crate) enum CommandError {
-    /// The key has a value of another type.
-    WrongType,
     Syntax,
     NotInteger,
     NotFloat,
@@ -61,7 +59,6 @@ impl CommandError {
     /// Code at the beginning of the reply.
     pub(crate) fn code(&self) -> &'static str {
         match self {
-            Self::WrongType => "WRONGTYPE",
             Self::Engine(error) => match error.kind() {
                 ErrorKind::FreeSpace => "MISCONF",
                 _ => "ERR",
@@ -73,7 +70,6 @@ impl CommandError {
     /// Text behind the code.
     pub(crate) fn text(&self) -> String {
         match self {
-            Self::WrongType => "Operation against a key holding the wrong kind of value".to_owned(),
             Self::Syntax => "syntax error".to_owned(),
             Self::NotInteger => "value is not an integer or out of range".to_owned(),
             Self::NotFloat => "value is not a valid float".to_owned(),

@@ -10,6 +10,7 @@ use ensile_serving::glob;
 
 use super::arguments::{check_key, whole};
 use super::{CommandError, CommandResult, DataCall};
+use crate::model::keyspace::ValueSlot;
 use crate::model::stored_value::NewValue;
 use crate::model::{DATABASES, contents};
 
@@ -25,7 +26,7 @@ pub(crate) fn delete(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
     let mut deleted = 0;
     for key in call.arguments(1) {
         let slot = call.keyspace.slot(key)?;
-        deleted += i64::from(slot.value().is_some());
+        deleted += i64::from(slot.header.is_some());
         call.keyspace.remove(&slot, key)?;
     }
     reply.integer(deleted);
@@ -36,7 +37,7 @@ pub(crate) fn delete(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
 pub(crate) fn exists(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let mut present = 0;
     for key in call.arguments(1) {
-        present += i64::from(call.keyspace.get(key)?.is_some());
+        present += i64::from(call.keyspace.summary(key)?.is_some());
     }
     reply.integer(present);
     Ok(())
@@ -44,7 +45,7 @@ pub(crate) fn exists(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
 
 /// `TYPE key`
 pub(crate) fn type_of(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let value = call.keyspace.get(call.argument(1))?;
+    let value = call.keyspace.summary(call.argument(1))?;
     reply.simple(value.map_or("none", |value| value.header.kind.name()));
     Ok(())
 }
@@ -67,13 +68,13 @@ pub(crate) fn rename_absent(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncode
 fn move_value(call: &mut DataCall<'_, '_>, replaces: bool) -> Result<bool, CommandError> {
     let (from, to) = (call.argument(1), call.argument(2));
     check_key(to)?;
-    let slot = call.keyspace.slot(from)?;
-    let Some(value) = slot.value() else { return Err(CommandError::NoSuchKey) };
+    let ValueSlot { slot, value } = call.keyspace.value_slot(from)?;
+    let Some(value) = value else { return Err(CommandError::NoSuchKey) };
     if from == to {
         return Ok(replaces);
     }
     let target = call.keyspace.slot(to)?;
-    if !replaces && target.value().is_some() {
+    if !replaces && target.header.is_some() {
         return Ok(false);
     }
     call.keyspace.remove(&slot, from)?;
@@ -104,7 +105,7 @@ pub(crate) fn copy(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
     let value = call.keyspace.get(from)?;
     call.keyspace.select(database);
     let target = call.keyspace.slot(to)?;
-    let may_copy = replaces || target.value().is_none();
+    let may_copy = replaces || target.header.is_none();
     let value = value.filter(|_| may_copy);
     if let Some(value) = &value {
         call.keyspace.write(&target, to, NewValue { header: value.header, bytes: &value.bytes })?;
@@ -120,11 +121,11 @@ pub(crate) fn move_key(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>
     if database == source {
         return Err(CommandError::Text("source and destination objects are the same"));
     }
-    let slot = call.keyspace.slot(key)?;
+    let ValueSlot { slot, value } = call.keyspace.value_slot(key)?;
     call.keyspace.select(database);
     let target = call.keyspace.slot(key)?;
-    let value = slot.value().filter(|_| target.value().is_none());
-    if let Some(value) = value {
+    let value = value.filter(|_| target.header.is_none());
+    if let Some(value) = &value {
         call.keyspace.write(&target, key, NewValue { header: value.header, bytes: &value.bytes })?;
         call.keyspace.select(source);
         call.keyspace.remove(&slot, key)?;
