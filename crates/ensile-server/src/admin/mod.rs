@@ -11,6 +11,7 @@ use ensile_serving::{ANSWERED, NewReply, Outcome, glob};
 pub(crate) use info::{REDIS_VERSION, write_info};
 
 use crate::appendfsync::Appendfsync;
+use crate::commands::{CommandError, PATTERN_BYTES_MAX};
 use crate::served_database::{ServedCall, ServedDatabase};
 
 /// `TIME`: seconds since 1970, and microseconds.
@@ -92,6 +93,11 @@ pub(crate) fn config(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome 
     let request = call.request;
     let argument = |at: usize| request.get(at).unwrap_or_default();
     if is_called(argument(1), "GET") {
+        if let Some(pattern) = request.iter().skip(2).find(|pattern| pattern.len() > PATTERN_BYTES_MAX) {
+            let error = CommandError::LongPattern { bytes: pattern.len() };
+            reply.fail(error.code(), &error.text());
+            return ANSWERED;
+        }
         let parameters = call.server.parameters();
         let is_asked = |name: &str| {
             request

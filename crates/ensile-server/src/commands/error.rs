@@ -4,6 +4,8 @@
 
 use ensile::{Error, ErrorKind};
 
+use super::arguments::PATTERN_BYTES_MAX;
+
 /// Reason why a command was not carried out.
 #[derive(Debug)]
 pub(crate) enum CommandError {
@@ -29,6 +31,11 @@ pub(crate) enum CommandError {
         bytes: usize,
         /// Limit in bytes.
         bytes_max: usize,
+    },
+    /// A pattern beyond its limit.
+    LongPattern {
+        /// Length in bytes.
+        bytes: usize,
     },
     /// The number of arguments of this command is wrong.
     WrongNumber(&'static str),
@@ -83,6 +90,9 @@ impl CommandError {
                 format!(
                     "{item} exceeds maximum allowed size (proto-max-bulk-len): {bytes} bytes, the limit is {bytes_max} bytes"
                 )
+            }
+            Self::LongPattern { bytes } => {
+                format!("pattern of {bytes} bytes: a pattern has {PATTERN_BYTES_MAX} bytes at most")
             }
             Self::WrongNumber(command) => format!("wrong number of arguments for '{command}' command"),
             Self::UnknownOption(option) => format!("Unsupported option {option}"),

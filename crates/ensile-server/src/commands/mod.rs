@@ -18,6 +18,7 @@ pub(crate) mod strings;
 
 use ensile_resp::{ReplyEncoder, Request};
 
+pub(crate) use arguments::PATTERN_BYTES_MAX;
 pub(crate) use error::CommandError;
 
 use crate::model::Keyspace;

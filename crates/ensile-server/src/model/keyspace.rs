@@ -58,6 +58,8 @@ pub(crate) struct KeyAt<'r> {
     pub(crate) hash: u64,
     pub(crate) key: &'r [u8],
     pub(crate) header: ValueHeader,
+    /// True if the key is absent, and only its row is there.
+    pub(crate) is_expired: bool,
 }
 
 impl<'k, 'db> Keyspace<'k, 'db> {
@@ -216,7 +218,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         Ok(counts)
     }
 
-    /// Visits the keys of the database that are present, in the order of their hashes, from a hash on, until `visit`
+    /// Visits the rows of the database, those of expired keys too, in the order of their hashes, from a hash on, until `visit`
     /// breaks. No value is copied. The rows of expired keys stay, so a walk may miss a key that a transaction with an earlier time still
     /// sees.
     pub(crate) fn walk(
@@ -228,10 +230,8 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         // Every key of the content comes before the first possible key of the next content.
         let bounds = (content, from_hash, Vec::new())..(content + 1, 0, Vec::new());
         self.tx.scan(&self.model.keys, bounds, |(_, hash, key): KeyRow, value| {
-            if value.header.is_expired(now_millis) {
-                return ControlFlow::Continue(());
-            }
-            visit(KeyAt { hash, key: &key, header: value.header })
+            let is_expired = value.header.is_expired(now_millis);
+            visit(KeyAt { hash, key: &key, header: value.header, is_expired })
         })
     }
 }
