@@ -144,6 +144,8 @@ pub(crate) struct ServedSettings {
     /// True if an error within `EXEC` rolls the whole transaction back.
     pub(crate) rolls_back: bool,
     pub(crate) calendar: Calendar,
+    /// Seed for the hash of keys in a new database.
+    pub(crate) hash_seed: u64,
 }
 
 impl ServedDatabase {
@@ -152,9 +154,16 @@ impl ServedDatabase {
     /// # Errors
     /// The database has tables of these names with other types.
     pub(crate) fn open(db: Database, settings: ServedSettings) -> ensile::Result<Self> {
-        let ServedSettings { appendfsync, always_waits, password, keeps_password, rolls_back, calendar } =
-            settings;
-        let model = Arc::new(Model::open(&db)?);
+        let ServedSettings {
+            appendfsync,
+            always_waits,
+            password,
+            keeps_password,
+            rolls_back,
+            calendar,
+            hash_seed,
+        } = settings;
+        let model = Arc::new(Model::open(&db, hash_seed)?);
         let has_log = db.has_log();
         let save_time = Arc::new(SaveTime::new());
         Ok(Self {

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ensile::Database;
+use ensile_base::random::Random;
 use ensile_serving::threads::{ListeningServer, ServerConfig};
 
 use crate::appendfsync::Appendfsync;
@@ -72,6 +73,13 @@ impl ServerBuilder {
         ServedDatabase::open(self.db, self.settings)
     }
 
+    /// Sets the seed for the hash of keys in a new database.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn hash_seed(mut self, seed: u64) -> Self {
+        self.settings.hash_seed = seed;
+        self
+    }
+
     /// Sets the source of the time.
     #[cfg(feature = "simulation")]
     pub(crate) fn calendar(mut self, calendar: Calendar) -> Self {
@@ -108,6 +116,7 @@ impl Server {
             keeps_password: false,
             rolls_back: false,
             calendar: Calendar::of_machine(),
+            hash_seed: Random::unique_128() as u64,
         };
         ServerBuilder { db, settings }
     }

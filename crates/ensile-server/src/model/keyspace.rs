@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use ensile::{Prefix, Readable, Result, Transaction};
 
 use super::stored_value::{NewValue, StoredValue, ValueHeader, ValueSummary};
-use super::{ExpiryRow, KeyRow, Model, contents, key_hash};
+use super::{ExpiryRow, KeyRow, Model, contents};
 
 /// A view of a database's keys for one transaction.
 pub(crate) struct Keyspace<'k, 'db> {
@@ -95,7 +95,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     /// The value of a key; `None` for an absent key.
     #[inline]
     pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<StoredValue>> {
-        let (content, hash) = (self.content()?, key_hash(key));
+        let (content, hash) = (self.content()?, self.model.key_hash(key));
         let row = self.tx.get(&self.model.keys, &(content, hash, key))?;
         let slot = Slot { content, hash, header: row.as_ref().map(|row| row.header) };
         let is_present = self.is_present(slot, key)?;
@@ -105,7 +105,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     /// Properties of the value of a key; `None` for an absent key. The value is not copied.
     #[inline]
     pub(crate) fn summary(&mut self, key: &[u8]) -> Result<Option<ValueSummary>> {
-        let (content, hash) = (self.content()?, key_hash(key));
+        let (content, hash) = (self.content()?, self.model.key_hash(key));
         let row = self.tx.get_with(&self.model.keys, &(content, hash, key), StoredValue::summary)?;
         let slot = Slot { content, hash, header: row.map(|row| row.header) };
         let is_present = self.is_present(slot, key)?;
@@ -130,7 +130,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     /// The place of a key, for a write. The value is not copied.
     #[inline]
     pub(crate) fn slot(&mut self, key: &[u8]) -> Result<Slot> {
-        let (content, hash) = (self.content()?, key_hash(key));
+        let (content, hash) = (self.content()?, self.model.key_hash(key));
         let header = self.tx.get_with(&self.model.keys, &(content, hash, key), |row| row.header)?;
         self.emptied_if_expired(Slot { content, hash, header }, key)
     }
@@ -138,7 +138,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     /// The place and the value of a key, for a read that a write follows.
     #[inline]
     pub(crate) fn value_slot(&mut self, key: &[u8]) -> Result<ValueSlot> {
-        let (content, hash) = (self.content()?, key_hash(key));
+        let (content, hash) = (self.content()?, self.model.key_hash(key));
         let row = self.tx.get(&self.model.keys, &(content, hash, key))?;
         let slot = Slot { content, hash, header: row.as_ref().map(|row| row.header) };
         let slot = self.emptied_if_expired(slot, key)?;
@@ -166,7 +166,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     /// Writes the value of a key.
     #[inline]
     pub(crate) fn write(&mut self, slot: &Slot, key: &[u8], value: NewValue<'_>) -> Result<()> {
-        debug_assert_eq!(slot.hash, key_hash(key), "a slot is of its key");
+        debug_assert_eq!(slot.hash, self.model.key_hash(key), "a slot is of its key");
         self.tx.put(&self.model.keys, &(slot.content, slot.hash, key), &value)?;
         if slot.header.is_none() {
             count_keys(self.tx, self.model, slot.content, self.stripe, 1)?;
@@ -176,7 +176,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
 
     /// Removes a key. The slot may have no row.
     pub(crate) fn remove(&mut self, slot: &Slot, key: &[u8]) -> Result<()> {
-        debug_assert_eq!(slot.hash, key_hash(key), "a slot is of its key");
+        debug_assert_eq!(slot.hash, self.model.key_hash(key), "a slot is of its key");
         if slot.header.is_none() {
             return Ok(());
         }
