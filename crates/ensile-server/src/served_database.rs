@@ -13,7 +13,7 @@ use ensile_serving::{ClientState, DurableEpoch, DurableEpochs, LogState, Service
 use crate::appendfsync::Appendfsync;
 use crate::calendar::Calendar;
 use crate::model::Model;
-use crate::password::Password;
+use crate::password::{PASSWORD_BYTES_MAX, Password};
 use crate::save_time::SaveTime;
 use crate::sweeper::Sweeper;
 
@@ -152,7 +152,7 @@ impl ServedDatabase {
     /// Opens the tables of a database.
     ///
     /// # Errors
-    /// The database has tables of these names with other types.
+    /// The database has tables of these names with other types, or no client could give the password.
     pub(crate) fn open(db: Database, settings: ServedSettings) -> ensile::Result<Self> {
         let ServedSettings {
             appendfsync,
@@ -163,6 +163,11 @@ impl ServedDatabase {
             calendar,
             hash_seed,
         } = settings;
+        if password.as_ref().is_some_and(|password| !password.is_givable()) {
+            return Err(Error::Misuse(format!(
+                "the password is too long for clients: give {PASSWORD_BYTES_MAX} bytes at most"
+            )));
+        }
         let model = Arc::new(Model::open(&db, hash_seed)?);
         let has_log = db.has_log();
         let save_time = Arc::new(SaveTime::new());

@@ -64,7 +64,8 @@ impl ServerBuilder {
     /// Opens the tables of the served database.
     ///
     /// # Errors
-    /// The database has tables of these names with other types.
+    /// The database has tables of these names with other types, or the password is longer than
+    /// [`PASSWORD_BYTES_MAX`](crate::PASSWORD_BYTES_MAX).
     pub fn build(self) -> ensile::Result<Server> {
         Ok(Server { served: self.open()? })
     }

@@ -56,6 +56,16 @@ pub(crate) enum CommandError {
     Engine(Error),
 }
 
+/// Longest text of a client that an error shows, in bytes.
+const SHOWN_BYTES_MAX: usize = 128;
+
+/// Text of a client, cut for an error.
+pub(crate) fn shown_text(text: &[u8]) -> String {
+    let shown = &text[..text.len().min(SHOWN_BYTES_MAX)];
+    let dots = if shown.len() < text.len() { ".." } else { "" };
+    format!("{}{dots}", String::from_utf8_lossy(shown))
+}
+
 impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
         Self::Engine(error)

@@ -8,7 +8,7 @@ use ensile_resp::ReplyEncoder;
 use ensile_serving::command::is_called;
 
 use super::arguments::whole;
-use super::{CommandError, CommandResult, DataCall};
+use super::{CommandError, CommandResult, DataCall, shown_text};
 use crate::model::stored_value::{NewValue, ValueHeader};
 
 /// Change of a key's expiry.
@@ -164,7 +164,7 @@ impl ExpireConditions {
                 b"XX" => all.present = true,
                 b"GT" => all.greater = true,
                 b"LT" => all.less = true,
-                _ => return Err(CommandError::UnknownOption(String::from_utf8_lossy(word).into_owned())),
+                _ => return Err(CommandError::UnknownOption(shown_text(word))),
             }
         }
         if all.absent && (all.present || all.greater || all.less) {

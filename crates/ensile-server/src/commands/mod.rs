@@ -19,7 +19,7 @@ pub(crate) mod strings;
 use ensile_resp::{ReplyEncoder, Request};
 
 pub(crate) use arguments::PATTERN_BYTES_MAX;
-pub(crate) use error::CommandError;
+pub(crate) use error::{CommandError, shown_text};
 
 use crate::model::Keyspace;
 
