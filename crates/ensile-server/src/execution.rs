@@ -347,11 +347,13 @@ pub(crate) fn watch(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
     let server = call.server.service();
     let database = call.client.database;
     let ServedCall { client, request, loop_state, .. } = call;
-    let mut watch = client
-        .own
-        .watch
-        .take()
-        .unwrap_or_else(|| Watch { tx: server.db().begin_owned(), expiry_millis: None });
+    let mut watch = client.own.watch.take().unwrap_or_else(|| Watch::new(server.db().begin_owned()));
+    let key_bytes = request.iter().skip(1).map(<[u8]>::len).sum();
+    if let Err(text) = watch.count(request.len() - 1, key_bytes) {
+        client.own.watch = Some(watch);
+        reply.fail("ERR", &text);
+        return ANSWERED;
+    }
     let read = read_watched(server, &mut watch, database, loop_state.stripe, request);
     // The keys that were watched before stay watched, also after an error.
     client.own.watch = Some(watch);
@@ -363,6 +365,29 @@ pub(crate) fn watch(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
     ANSWERED
 }
 
+/// Number of times that the rows of expired keys are removed, if other transactions change the rows meanwhile.
+const REMOVAL_TRIES: usize = 4;
+
+/// Removes the rows of expired keys, so that the removal is no change of a watched key. A failure is no error: the watch
+/// then sees the removal as a change.
+fn remove_expired(
+    server: &ServedDatabase,
+    database: u32,
+    stripe: u32,
+    request: Request<'_>,
+    now_millis: i64,
+) {
+    for _ in 0..REMOVAL_TRIES {
+        let mut tx = server.db().begin();
+        let mut keyspace = Keyspace::new(&mut tx, server.model(), database, stripe, now_millis);
+        let read = request.iter().skip(1).try_for_each(|key| keyspace.summary(key).map(drop));
+        match read.and_then(|()| tx.submit().map(drop)) {
+            Err(error) if error.is_retryable() => {}
+            _ => return,
+        }
+    }
+}
+
 fn read_watched(
     server: &ServedDatabase,
     watch: &mut Watch,
@@ -371,9 +396,10 @@ fn read_watched(
     request: Request<'_>,
 ) -> Result<(), Error> {
     let now_millis = server.now_millis();
+    remove_expired(server, database, stripe, request, now_millis);
     let mut keyspace = Keyspace::new(&mut watch.tx, server.model(), database, stripe, now_millis);
     for key in request.iter().skip(1) {
-        let expiry = keyspace.get(key)?.and_then(|value| value.header.expiry_millis);
+        let expiry = keyspace.summary(key)?.and_then(|value| value.header.expiry_millis);
         watch.expiry_millis = watch.expiry_millis.into_iter().chain(expiry).min();
     }
     Ok(())

@@ -43,5 +43,6 @@ mod sweeper;
 
 pub use appendfsync::Appendfsync;
 pub use ensile_serving::threads::{ListeningServer, ServerConfig, TransportChoice};
+pub use password::PASSWORD_BYTES_MAX;
 pub use running::RunningServer;
 pub use server::{Server, ServerBuilder};

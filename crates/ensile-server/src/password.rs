@@ -8,6 +8,9 @@
 
 use std::fmt;
 
+/// Longest password in bytes: an argument of a client that has not given the password is no longer.
+pub const PASSWORD_BYTES_MAX: usize = 16 << 10;
+
 /// A password.
 pub(crate) struct Password(Box<[u8]>);
 
@@ -15,6 +18,11 @@ impl Password {
     /// A password; an empty password is none.
     pub(crate) fn new(password: &[u8]) -> Option<Self> {
         (!password.is_empty()).then(|| Self(password.into()))
+    }
+
+    /// True if clients can give the password.
+    pub(crate) fn is_givable(&self) -> bool {
+        self.0.len() <= PASSWORD_BYTES_MAX
     }
 
     /// True if the given password is this one. Every byte of both is looked at.

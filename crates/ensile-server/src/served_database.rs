@@ -16,7 +16,7 @@ use crate::appendfsync::Appendfsync;
 use crate::calendar::Calendar;
 use crate::contest::Contest;
 use crate::model::Model;
-use crate::password::Password;
+use crate::password::{PASSWORD_BYTES_MAX, Password};
 use crate::pending::{PendingCommit, PendingExec};
 use crate::save_time::SaveTime;
 use crate::sweeper::Sweeper;
@@ -92,17 +92,58 @@ pub(crate) struct Watch {
     pub(crate) tx: Transaction<'static>,
     /// Earliest expiry of a watched key in milliseconds since 1970: from then on the key has changed.
     pub(crate) expiry_millis: Option<i64>,
+    /// Number of watched keys; a key counts as often as it is named.
+    keys: usize,
+    /// Length of all watched keys in bytes.
+    key_bytes: usize,
 }
 
-/// Memory of an open transaction with the rows of some watched keys, in bytes (W16).
-const WATCH_BYTES: usize = 4 << 10;
+/// Memory of an open transaction in bytes (W16).
+const TRANSACTION_BYTES: usize = 4 << 10;
+/// Memory of a watched key beside the key's own bytes, in bytes (W16).
+const WATCHED_KEY_BYTES: usize = 64;
+/// Largest number of watched keys of a client.
+const WATCHED_KEYS_MAX: usize = 1 << 16;
+/// Largest length of all watched keys of a client in bytes.
+const WATCHED_BYTES_MAX: usize = 1 << 20;
+
+impl Watch {
+    /// A watch without keys.
+    pub(crate) fn new(tx: Transaction<'static>) -> Self {
+        Self { tx, expiry_millis: None, keys: 0, key_bytes: 0 }
+    }
+
+    /// Counts the keys that are watched further.
+    ///
+    /// # Errors
+    /// The keys are beyond a limit, and were not counted. The text has the limit.
+    pub(crate) fn count(&mut self, keys: usize, key_bytes: usize) -> Result<(), String> {
+        let (keys, key_bytes) = (self.keys + keys, self.key_bytes + key_bytes);
+        if keys > WATCHED_KEYS_MAX || key_bytes > WATCHED_BYTES_MAX {
+            return Err(format!(
+                "WATCH of too many keys: {WATCHED_KEYS_MAX} keys of {WATCHED_BYTES_MAX} bytes together are watched at most"
+            ));
+        }
+        (self.keys, self.key_bytes) = (keys, key_bytes);
+        Ok(())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        debug_assert!(
+            self.keys <= WATCHED_KEYS_MAX && self.key_bytes <= WATCHED_BYTES_MAX,
+            "the count refuses more"
+        );
+        TRANSACTION_BYTES + WATCHED_KEY_BYTES * self.keys + self.key_bytes
+    }
+}
 
 impl ClientState for ClientData {
     fn memory_bytes(&self) -> usize {
-        let has_transaction = self.watch.is_some() || self.pending.is_some() || self.pending_exec.is_some();
         let replies = self.pending.as_ref().map_or(0, PendingCommit::memory_bytes)
             + self.pending_exec.as_ref().map_or(0, PendingExec::memory_bytes);
-        replies + if has_transaction { WATCH_BYTES } else { 0 }
+        let has_pending = self.pending.is_some() || self.pending_exec.is_some();
+        let transaction = if has_pending { TRANSACTION_BYTES } else { 0 };
+        replies + transaction + self.watch.as_ref().map_or(0, Watch::memory_bytes)
     }
 }
 
@@ -119,17 +160,31 @@ pub(crate) struct ServedSettings {
     /// True if an error within `EXEC` rolls the whole transaction back.
     pub(crate) rolls_back: bool,
     pub(crate) calendar: Calendar,
+    /// Seed for the hash of keys in a new database.
+    pub(crate) hash_seed: u64,
 }
 
 impl ServedDatabase {
     /// Opens the tables of a database.
     ///
     /// # Errors
-    /// The database has tables of these names with other types.
+    /// The database has tables of these names with other types, or no client could give the password.
     pub(crate) fn open(db: Database, settings: ServedSettings) -> ensile::Result<Self> {
-        let ServedSettings { appendfsync, always_waits, password, keeps_password, rolls_back, calendar } =
-            settings;
-        let model = Arc::new(Model::open(&db)?);
+        let ServedSettings {
+            appendfsync,
+            always_waits,
+            password,
+            keeps_password,
+            rolls_back,
+            calendar,
+            hash_seed,
+        } = settings;
+        if password.as_ref().is_some_and(|password| !password.is_givable()) {
+            return Err(Error::Misuse(format!(
+                "the password is too long for clients: give {PASSWORD_BYTES_MAX} bytes at most"
+            )));
+        }
+        let model = Arc::new(Model::open(&db, hash_seed)?);
         let has_log = db.has_log();
         let save_time = Arc::new(SaveTime::new());
         Ok(Self {

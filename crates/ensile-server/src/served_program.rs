@@ -61,7 +61,8 @@ impl ServedProgram for ServedDatabase {
         password: &[u8],
     ) -> Result<(), AuthRefusal> {
         self.with_password(|set| access::authenticate(set, user, password))?;
-        client.own.is_authenticated = true;
+        // Without a password the client has shown none that a later password could be.
+        client.own.is_authenticated = self.has_password();
         Ok(())
     }
 

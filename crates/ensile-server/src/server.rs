@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ensile::Database;
+use ensile_base::random::Random;
 use ensile_serving::threads::{ListeningServer, ServerConfig};
 
 use crate::appendfsync::Appendfsync;
@@ -63,13 +64,21 @@ impl ServerBuilder {
     /// Opens the tables of the served database.
     ///
     /// # Errors
-    /// The database has tables of these names with other types.
+    /// The database has tables of these names with other types, or the password is longer than
+    /// [`PASSWORD_BYTES_MAX`](crate::PASSWORD_BYTES_MAX).
     pub fn build(self) -> ensile::Result<Server> {
         Ok(Server { served: self.open()? })
     }
 
     pub(crate) fn open(self) -> ensile::Result<ServedDatabase> {
         ServedDatabase::open(self.db, self.settings)
+    }
+
+    /// Sets the seed for the hash of keys in a new database.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn hash_seed(mut self, seed: u64) -> Self {
+        self.settings.hash_seed = seed;
+        self
     }
 
     /// Sets the source of the time.
@@ -108,6 +117,7 @@ impl Server {
             keeps_password: false,
             rolls_back: false,
             calendar: Calendar::of_machine(),
+            hash_seed: Random::unique_128() as u64,
         };
         ServerBuilder { db, settings }
     }

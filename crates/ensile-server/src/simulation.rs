@@ -33,13 +33,13 @@ pub struct SimulatedServer {
 
 impl ServerBuilder {
     /// Opens the tables of the served database, and serves by steps. `clock` is manual; `seed` draws the behaviour of
-    /// the sockets.
+    /// the sockets, and the hash of keys.
     ///
     /// # Errors
     /// The database has tables of these names with other types.
     pub fn build_simulated(self, clock: &Clock, seed: u64) -> ensile::Result<SimulatedServer> {
         let calendar = Calendar::of_clock(BEGIN_MILLIS, clock.clone());
-        let served = Arc::new(self.calendar(calendar).open()?);
+        let served = Arc::new(self.calendar(calendar).hash_seed(seed).open()?);
         let state = Arc::new(ServingState::new(Arc::clone(&served), clock.clone()));
         let mut one_loop = ServingLoop::new(SimulatedTransport::new(clock.clone(), seed), state, LIMITS);
         let address = ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));

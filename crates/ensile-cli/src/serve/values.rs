@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use ensile_net::KEEPALIVE_SECONDS_MAX;
-use ensile_server::Appendfsync;
+use ensile_server::{Appendfsync, PASSWORD_BYTES_MAX};
 use ensile_serving::program::IDLE_SECONDS_MAX;
 
 /// Largest number of loops.
@@ -47,7 +47,7 @@ impl PasswordSource {
     /// The password; `None` for an empty text.
     ///
     /// # Errors
-    /// The file cannot be read, or is empty.
+    /// The file cannot be read, or is empty, or its password is too long.
     pub(super) fn read(self) -> Result<Option<Secret>, String> {
         let path = match self {
             Self::Text(secret) => return Ok(Some(secret).filter(|secret| !secret.bytes().is_empty())),
@@ -63,12 +63,22 @@ impl PasswordSource {
                 "the password's file {shown}: the first line is empty; write the password there"
             ));
         }
+        check_password(&bytes).map_err(|error| format!("the password's file {shown}: {error}"))?;
         Ok(Some(Secret(bytes)))
     }
 }
 
 pub(super) fn password(text: &str) -> Result<PasswordSource, String> {
+    check_password(text.as_bytes())?;
     Ok(PasswordSource::Text(Secret::new(text)))
+}
+
+/// Refuses a password that no client can give.
+fn check_password(password: &[u8]) -> Result<(), String> {
+    if password.len() <= PASSWORD_BYTES_MAX {
+        return Ok(());
+    }
+    Err(format!("give a password of {PASSWORD_BYTES_MAX} bytes at most"))
 }
 
 pub(super) fn password_file(text: &str) -> Result<PasswordSource, String> {

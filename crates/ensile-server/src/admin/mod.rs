@@ -11,6 +11,8 @@ use ensile_serving::{ANSWERED, NewReply, Outcome, glob};
 pub(crate) use info::{REDIS_VERSION, write_info};
 
 use crate::appendfsync::Appendfsync;
+use crate::commands::{CommandError, PATTERN_BYTES_MAX, shown_text};
+use crate::password::PASSWORD_BYTES_MAX;
 use crate::served_database::{ServedCall, ServedDatabase};
 
 /// `TIME`: seconds since 1970, and microseconds.
@@ -66,7 +68,7 @@ pub(crate) fn function(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcom
 
 /// A command of redis that this server does not have.
 pub(crate) fn refuse_missing(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
-    let name = String::from_utf8_lossy(call.request.get(0).unwrap_or_default()).to_ascii_uppercase();
+    let name = shown_text(call.request.get(0).unwrap_or_default()).to_ascii_uppercase();
     reply.fail("ERR", &format!("{name} is not available in this version of ensile"));
     ANSWERED
 }
@@ -94,6 +96,11 @@ pub(crate) fn config(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome 
     let request = call.request;
     let argument = |at: usize| request.get(at).unwrap_or_default();
     if is_called(argument(1), "GET") {
+        if let Some(pattern) = request.iter().skip(2).find(|pattern| pattern.len() > PATTERN_BYTES_MAX) {
+            let error = CommandError::LongPattern { bytes: pattern.len() };
+            reply.fail(error.code(), &error.text());
+            return ANSWERED;
+        }
         let parameters = call.server.parameters();
         let is_asked = |name: &str| {
             request
@@ -119,7 +126,8 @@ pub(crate) fn config(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome 
             Ok(settings) => {
                 for setting in settings {
                     // The client knows the password, and goes on.
-                    call.client.own.is_authenticated |= matches!(setting, Setting::Password(_));
+                    call.client.own.is_authenticated |=
+                        matches!(setting, Setting::Password(password) if !password.is_empty());
                     setting.apply(server);
                 }
                 reply.write(|reply| reply.simple("OK"));
@@ -139,7 +147,7 @@ pub(crate) fn config(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome 
         }
         b"SET" => "syntax error".to_owned(),
         subcommand => {
-            let name = String::from_utf8_lossy(subcommand);
+            let name = shown_text(subcommand);
             format!("CONFIG {name} is not available in this version of ensile")
         }
     };
@@ -156,7 +164,7 @@ fn settings_of(request: Request<'_>) -> Result<Vec<Setting<'_>>, String> {
         if !Setting::is_known(argument(name)) {
             return Err(format!(
                 "Unknown option or number of arguments for CONFIG SET - '{}': {} can be set",
-                String::from_utf8_lossy(argument(name)),
+                shown_text(argument(name)),
                 Setting::NAMES.join(", ")
             ));
         }
@@ -166,7 +174,7 @@ fn settings_of(request: Request<'_>) -> Result<Vec<Setting<'_>>, String> {
         {
             return Err(format!(
                 "CONFIG SET failed (possibly related to argument '{}') - duplicate parameter",
-                String::from_utf8_lossy(argument(name))
+                shown_text(argument(name))
             ));
         }
     }
@@ -191,7 +199,7 @@ impl<'r> Setting<'r> {
     /// The setting of a known parameter.
     fn new(name: &[u8], value: &'r [u8]) -> Result<Self, String> {
         let refused = |values: &str| {
-            let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+            let name = shown_text(name).to_ascii_lowercase();
             format!("CONFIG SET failed (possibly related to argument '{name}') - {values}")
         };
         if is_called(name, "appendfsync") {
@@ -219,6 +227,10 @@ impl<'r> Setting<'r> {
                  password can be changed and not removed"
                     .to_owned(),
             ),
+            Self::Password(password) if password.len() > PASSWORD_BYTES_MAX => Err(format!(
+                "CONFIG SET failed (possibly related to argument 'requirepass') - the password has {PASSWORD_BYTES_MAX} bytes \
+                 at most, as a client gives it in one argument"
+            )),
             setting => Ok(setting),
         }
     }

@@ -20,6 +20,17 @@ pub(super) fn check_key(key: &[u8]) -> Result<(), CommandError> {
     Err(CommandError::TooLong { item: "key", bytes: key.len(), bytes_max: KEY_BYTES_MAX })
 }
 
+/// Longest pattern of keys or parameters in bytes. The time of a match grows with the product of both lengths.
+pub(crate) const PATTERN_BYTES_MAX: usize = 1 << 10;
+
+/// Checks the length of a pattern.
+pub(super) fn check_pattern(pattern: &[u8]) -> Result<&[u8], CommandError> {
+    if pattern.len() <= PATTERN_BYTES_MAX {
+        return Ok(pattern);
+    }
+    Err(CommandError::LongPattern { bytes: pattern.len() })
+}
+
 /// Checks the length of a string.
 pub(super) fn check_string(bytes: usize) -> Result<(), CommandError> {
     if bytes <= STRING_BYTES_MAX {

@@ -134,11 +134,8 @@ impl SubsequenceOptions {
 /// `LCS key key [LEN] [IDX] [MINMATCHLEN number] [WITHMATCHLEN]`: an absent key counts as an empty string.
 pub(crate) fn common_subsequence(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let [first, second] = [call.keyspace.get(call.argument(1))?, call.keyspace.get(call.argument(2))?];
-    let string = |value| {
-        string_of(value).map_err(|_| CommandError::Text("The specified keys must contain string values"))
-    };
     let (first, second) =
-        (string(first.as_ref())?.unwrap_or_default(), string(second.as_ref())?.unwrap_or_default());
+        (string_of(first.as_ref()).unwrap_or_default(), string_of(second.as_ref()).unwrap_or_default());
     let options = SubsequenceOptions::read(call)?;
     let table = LengthTable::new(first, second).ok_or(CommandError::Text(
         "Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len: the product of both lengths is 16777216 at \

@@ -4,11 +4,11 @@
 
 use ensile::{Error, ErrorKind};
 
+use super::arguments::PATTERN_BYTES_MAX;
+
 /// Reason why a command was not carried out.
 #[derive(Debug)]
 pub(crate) enum CommandError {
-    /// The key has a value of another type.
-    WrongType,
     Syntax,
     NotInteger,
     NotFloat,
@@ -32,6 +32,11 @@ pub(crate) enum CommandError {
         /// Limit in bytes.
         bytes_max: usize,
     },
+    /// A pattern beyond its limit.
+    LongPattern {
+        /// Length in bytes.
+        bytes: usize,
+    },
     /// The number of arguments of this command is wrong.
     WrongNumber(&'static str),
     /// An option of `EXPIRE` that does not exist.
@@ -51,6 +56,16 @@ pub(crate) enum CommandError {
     Engine(Error),
 }
 
+/// Longest text of a client that an error shows, in bytes.
+const SHOWN_BYTES_MAX: usize = 128;
+
+/// Text of a client, cut for an error.
+pub(crate) fn shown_text(text: &[u8]) -> String {
+    let shown = &text[..text.len().min(SHOWN_BYTES_MAX)];
+    let dots = if shown.len() < text.len() { ".." } else { "" };
+    format!("{}{dots}", String::from_utf8_lossy(shown))
+}
+
 impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
         Self::Engine(error)
@@ -61,7 +76,6 @@ impl CommandError {
     /// Code at the beginning of the reply.
     pub(crate) fn code(&self) -> &'static str {
         match self {
-            Self::WrongType => "WRONGTYPE",
             Self::Engine(error) => match error.kind() {
                 ErrorKind::FreeSpace => "MISCONF",
                 _ => "ERR",
@@ -73,7 +87,6 @@ impl CommandError {
     /// Text behind the code.
     pub(crate) fn text(&self) -> String {
         match self {
-            Self::WrongType => "Operation against a key holding the wrong kind of value".to_owned(),
             Self::Syntax => "syntax error".to_owned(),
             Self::NotInteger => "value is not an integer or out of range".to_owned(),
             Self::NotFloat => "value is not a valid float".to_owned(),
@@ -87,6 +100,9 @@ impl CommandError {
                 format!(
                     "{item} exceeds maximum allowed size (proto-max-bulk-len): {bytes} bytes, the limit is {bytes_max} bytes"
                 )
+            }
+            Self::LongPattern { bytes } => {
+                format!("pattern of {bytes} bytes: a pattern has {PATTERN_BYTES_MAX} bytes at most")
             }
             Self::WrongNumber(command) => format!("wrong number of arguments for '{command}' command"),
             Self::UnknownOption(option) => format!("Unsupported option {option}"),

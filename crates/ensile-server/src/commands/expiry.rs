@@ -8,7 +8,7 @@ use ensile_resp::ReplyEncoder;
 use ensile_serving::command::is_called;
 
 use super::arguments::whole;
-use super::{CommandError, CommandResult, DataCall};
+use super::{CommandError, CommandResult, DataCall, shown_text};
 use crate::model::stored_value::{NewValue, ValueHeader};
 
 /// Change of a key's expiry.
@@ -164,7 +164,7 @@ impl ExpireConditions {
                 b"XX" => all.present = true,
                 b"GT" => all.greater = true,
                 b"LT" => all.less = true,
-                _ => return Err(CommandError::UnknownOption(String::from_utf8_lossy(word).into_owned())),
+                _ => return Err(CommandError::UnknownOption(shown_text(word))),
             }
         }
         if all.absent && (all.present || all.greater || all.less) {
@@ -195,12 +195,12 @@ pub(crate) fn expire(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
     let number = whole(call.argument(2))?;
     let millis = form.millis(number, call.keyspace.now_millis).ok_or(CommandError::Expiry(command))?;
     let slot = call.keyspace.slot(key)?;
-    let before = slot.value().map(|value| value.header.expiry_millis);
+    let before = slot.header.map(|header| header.expiry_millis);
     let is_done = before.is_some_and(|before| conditions.hold(before, millis));
     if is_done {
         if millis <= call.keyspace.now_millis {
             call.keyspace.remove(&slot, key)?;
-        } else if let Some(value) = slot.value() {
+        } else if let Some(value) = call.keyspace.get(key)? {
             let header = ValueHeader { expiry_millis: Some(millis), ..value.header };
             call.keyspace.write(&slot, key, NewValue { header, bytes: &value.bytes })?;
         }
@@ -213,12 +213,12 @@ pub(crate) fn expire(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
 pub(crate) fn persist(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let key = call.argument(1);
     let slot = call.keyspace.slot(key)?;
-    let expiring = slot.value().filter(|value| value.header.expiry_millis.is_some());
-    if let Some(value) = expiring {
+    let is_expiring = slot.header.is_some_and(|header| header.expiry_millis.is_some());
+    if is_expiring && let Some(value) = call.keyspace.get(key)? {
         let header = ValueHeader { expiry_millis: None, ..value.header };
         call.keyspace.write(&slot, key, NewValue { header, bytes: &value.bytes })?;
     }
-    reply.integer(i64::from(expiring.is_some()));
+    reply.integer(i64::from(is_expiring));
     Ok(())
 }
 
@@ -228,7 +228,7 @@ pub(crate) fn time_left(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_
     let is_millis = name.first().is_some_and(|byte| byte.eq_ignore_ascii_case(&b'P'));
     let is_absolute = name.len() >= "EXPIRETIME".len();
     let now = call.keyspace.now_millis;
-    let value = call.keyspace.get(call.argument(1))?;
+    let value = call.keyspace.summary(call.argument(1))?;
     reply.integer(match value.map(|value| value.header.expiry_millis) {
         None => -2,
         Some(None) => -1,

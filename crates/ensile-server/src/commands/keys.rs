@@ -8,8 +8,9 @@ use ensile_resp::ReplyEncoder;
 use ensile_serving::command::is_called;
 use ensile_serving::glob;
 
-use super::arguments::{check_key, whole};
+use super::arguments::{check_key, check_pattern, whole};
 use super::{CommandError, CommandResult, DataCall};
+use crate::model::keyspace::ValueSlot;
 use crate::model::stored_value::NewValue;
 use crate::model::{DATABASES, contents};
 
@@ -17,6 +18,8 @@ use crate::model::{DATABASES, contents};
 const SCAN_COUNT: i64 = 10;
 /// Largest number of keys that a step of `SCAN` looks at.
 const SCAN_COUNT_MAX: i64 = 1 << 20;
+/// Length of all keys after which a step of `SCAN` ends, in bytes. The reply is then within its limit.
+const SCAN_BYTES_MAX: usize = 16 << 20;
 /// Longest string whose `OBJECT ENCODING` is `embstr`, in bytes.
 const EMBEDDED_BYTES_MAX: usize = 44;
 
@@ -25,7 +28,7 @@ pub(crate) fn delete(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
     let mut deleted = 0;
     for key in call.arguments(1) {
         let slot = call.keyspace.slot(key)?;
-        deleted += i64::from(slot.value().is_some());
+        deleted += i64::from(slot.header.is_some());
         call.keyspace.remove(&slot, key)?;
     }
     reply.integer(deleted);
@@ -36,7 +39,7 @@ pub(crate) fn delete(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
 pub(crate) fn exists(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let mut present = 0;
     for key in call.arguments(1) {
-        present += i64::from(call.keyspace.get(key)?.is_some());
+        present += i64::from(call.keyspace.summary(key)?.is_some());
     }
     reply.integer(present);
     Ok(())
@@ -44,7 +47,7 @@ pub(crate) fn exists(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
 
 /// `TYPE key`
 pub(crate) fn type_of(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let value = call.keyspace.get(call.argument(1))?;
+    let value = call.keyspace.summary(call.argument(1))?;
     reply.simple(value.map_or("none", |value| value.header.kind.name()));
     Ok(())
 }
@@ -67,13 +70,13 @@ pub(crate) fn rename_absent(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncode
 fn move_value(call: &mut DataCall<'_, '_>, replaces: bool) -> Result<bool, CommandError> {
     let (from, to) = (call.argument(1), call.argument(2));
     check_key(to)?;
-    let slot = call.keyspace.slot(from)?;
-    let Some(value) = slot.value() else { return Err(CommandError::NoSuchKey) };
+    let ValueSlot { slot, value } = call.keyspace.value_slot(from)?;
+    let Some(value) = value else { return Err(CommandError::NoSuchKey) };
     if from == to {
         return Ok(replaces);
     }
     let target = call.keyspace.slot(to)?;
-    if !replaces && target.value().is_some() {
+    if !replaces && target.header.is_some() {
         return Ok(false);
     }
     call.keyspace.remove(&slot, from)?;
@@ -104,7 +107,7 @@ pub(crate) fn copy(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
     let value = call.keyspace.get(from)?;
     call.keyspace.select(database);
     let target = call.keyspace.slot(to)?;
-    let may_copy = replaces || target.value().is_none();
+    let may_copy = replaces || target.header.is_none();
     let value = value.filter(|_| may_copy);
     if let Some(value) = &value {
         call.keyspace.write(&target, to, NewValue { header: value.header, bytes: &value.bytes })?;
@@ -120,11 +123,11 @@ pub(crate) fn move_key(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>
     if database == source {
         return Err(CommandError::Text("source and destination objects are the same"));
     }
-    let slot = call.keyspace.slot(key)?;
+    let ValueSlot { slot, value } = call.keyspace.value_slot(key)?;
     call.keyspace.select(database);
     let target = call.keyspace.slot(key)?;
-    let value = slot.value().filter(|_| target.value().is_none());
-    if let Some(value) = value {
+    let value = value.filter(|_| target.header.is_none());
+    if let Some(value) = &value {
         call.keyspace.write(&target, key, NewValue { header: value.header, bytes: &value.bytes })?;
         call.keyspace.select(source);
         call.keyspace.remove(&slot, key)?;
@@ -147,25 +150,56 @@ fn existing_database(number: i64) -> Result<u32, CommandError> {
 
 /// `KEYS pattern`
 pub(crate) fn keys(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let pattern = call.argument(1);
-    let mut found: Vec<Vec<u8>> = Vec::new();
-    let mut bytes = 0;
+    let pattern = check_pattern(call.argument(1))?;
+    let mut found = KeyList::default();
     call.keyspace.walk(0, |at| {
-        if glob::matches(pattern, at.key) {
-            bytes += at.key.len();
-            found.push(at.key.to_vec());
+        if !at.is_expired && glob::matches(pattern, at.key) {
+            found.push(at.key);
         }
-        if bytes > ensile_serving::REPLY_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        // The reply is refused as too large.
+        if found.reply_bytes_min() > ensile_serving::REPLY_BYTES {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     })?;
-    reply.array(found.len());
-    found.iter().for_each(|key| reply.bulk(key));
+    found.write(reply);
     Ok(())
+}
+
+/// Keys one behind the other.
+#[derive(Default)]
+struct KeyList {
+    bytes: Vec<u8>,
+    /// Ends of the keys in `bytes`.
+    ends: Vec<usize>,
+}
+
+impl KeyList {
+    fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Bytes of the keys in a reply, at least.
+    fn reply_bytes_min(&self) -> usize {
+        self.bytes.len() + self.ends.len() * "$0\r\n\r\n".len()
+    }
+
+    fn write(&self, reply: &mut ReplyEncoder<'_>) {
+        reply.array(self.ends.len());
+        let mut begin = 0;
+        for end in &self.ends {
+            reply.bulk(&self.bytes[begin..*end]);
+            begin = *end;
+        }
+    }
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT number] [TYPE name]`: the cursor is a hash, the next step begins there.
 ///
 /// A key that is present during the whole walk is shown at least once, as the hashes of keys do not change. All keys
-/// with one hash are shown in one step.
+/// with one hash are shown in one step. A step ends early after [`SCAN_BYTES_MAX`].
 pub(crate) fn scan(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let cursor = std::str::from_utf8(call.argument(1)).ok().and_then(|text| text.parse().ok());
     let cursor: u64 = cursor.ok_or(CommandError::Cursor)?;
@@ -173,7 +207,7 @@ pub(crate) fn scan(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
     for at in (2..call.request.len()).step_by(2) {
         let argument = call.request.get(at + 1).ok_or(CommandError::Syntax)?;
         match call.argument(at).to_ascii_uppercase().as_slice() {
-            b"MATCH" => pattern = Some(argument),
+            b"MATCH" => pattern = Some(check_pattern(argument)?),
             b"COUNT" => {
                 count = Some(whole(argument)?).filter(|count| *count > 0).ok_or(CommandError::Syntax)?
             }
@@ -182,25 +216,26 @@ pub(crate) fn scan(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
         }
     }
     let count = count.min(SCAN_COUNT_MAX);
-    let mut found: Vec<Vec<u8>> = Vec::new();
+    let mut found = KeyList::default();
     let (mut seen, mut last_hash, mut next) = (0, None, 0);
     call.keyspace.walk(cursor, |at| {
-        if seen >= count && last_hash != Some(at.hash) {
+        let is_full = seen >= count || found.bytes.len() >= SCAN_BYTES_MAX;
+        if is_full && last_hash != Some(at.hash) {
             next = at.hash;
             return ControlFlow::Break(());
         }
         (seen, last_hash) = (seen + 1, Some(at.hash));
-        let is_wanted = pattern.is_none_or(|pattern| glob::matches(pattern, at.key))
+        let is_wanted = !at.is_expired
+            && pattern.is_none_or(|pattern| glob::matches(pattern, at.key))
             && type_name.is_none_or(|name| is_called(name, at.header.kind.name()));
         if is_wanted {
-            found.push(at.key.to_vec());
+            found.push(at.key);
         }
         ControlFlow::Continue(())
     })?;
     reply.array(2);
     reply.bulk(next.to_string().as_bytes());
-    reply.array(found.len());
-    found.iter().for_each(|key| reply.bulk(key));
+    found.write(reply);
     Ok(())
 }
 
@@ -211,6 +246,9 @@ pub(crate) fn random_key(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'
     for begin in [from, 0] {
         if found.is_none() {
             call.keyspace.walk(begin, |at| {
+                if at.is_expired {
+                    return ControlFlow::Continue(());
+                }
                 found = Some(at.key.to_vec());
                 ControlFlow::Break(())
             })?;

@@ -18,7 +18,8 @@ pub(crate) mod strings;
 
 use ensile_resp::{ReplyEncoder, Request};
 
-pub(crate) use error::CommandError;
+pub(crate) use arguments::PATTERN_BYTES_MAX;
+pub(crate) use error::{CommandError, shown_text};
 
 use crate::model::Keyspace;
 

@@ -10,20 +10,14 @@ use super::decimal::Decimal;
 use super::expiry::{ExpiryArgument, ExpiryOption, TimeForm};
 use super::{CommandError, CommandResult, DataCall};
 use crate::model::STRING_BYTES_MAX;
-use crate::model::keyspace::Slot;
+use crate::model::keyspace::{Slot, ValueSlot};
 use crate::model::stored_value::{Kind, NewValue, StoredValue, ValueHeader};
 
 /// The bytes of a string.
-///
-/// # Errors
-/// [`CommandError::WrongType`].
-pub(super) fn string_of(value: Option<&StoredValue>) -> Result<Option<&[u8]>, CommandError> {
-    match value {
-        None => Ok(None),
-        Some(value) => match value.header.kind {
-            Kind::String => Ok(Some(&value.bytes)),
-        },
-    }
+pub(super) fn string_of(value: Option<&StoredValue>) -> Option<&[u8]> {
+    value.map(|value| match value.header.kind {
+        Kind::String => value.bytes.as_slice(),
+    })
 }
 
 fn reply_string(value: Option<&[u8]>, reply: &mut ReplyEncoder<'_>) {
@@ -36,7 +30,7 @@ fn reply_string(value: Option<&[u8]>, reply: &mut ReplyEncoder<'_>) {
 /// `GET key`
 pub(crate) fn get(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let value = call.keyspace.get(call.argument(1))?;
-    reply_string(string_of(value.as_ref())?, reply);
+    reply_string(string_of(value.as_ref()), reply);
     Ok(())
 }
 
@@ -52,8 +46,8 @@ impl SetCondition {
     fn holds(self, slot: &Slot) -> bool {
         match self {
             Self::Always => true,
-            Self::Absent => slot.value().is_none(),
-            Self::Present => slot.value().is_some(),
+            Self::Absent => slot.header.is_none(),
+            Self::Present => slot.header.is_some(),
         }
     }
 }
@@ -96,17 +90,21 @@ pub(crate) fn set(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> 
     let options = SetOptions::read(call)?;
     let now_millis = call.keyspace.now_millis;
     let expiry = options.expiry.change(ExpiryOption::Remove, ExpiryOption::Keep, now_millis, "set")?;
-    let slot = call.keyspace.slot(key)?;
+    let ValueSlot { slot, value: old } = if options.replies_old {
+        call.keyspace.value_slot(key)?
+    } else {
+        ValueSlot { slot: call.keyspace.slot(key)?, value: None }
+    };
     let is_set = options.condition.holds(&slot);
     if options.replies_old {
-        reply_string(string_of(slot.value())?, reply);
+        reply_string(string_of(old.as_ref()), reply);
     } else if is_set {
         reply.simple("OK");
     } else {
         reply.null();
     }
     if is_set {
-        let kept = slot.value().and_then(|value| value.header.expiry_millis);
+        let kept = slot.header.and_then(|header| header.expiry_millis);
         let expiry_millis = expiry.apply(kept);
         let header = ValueHeader { expiry_millis, ..ValueHeader::STRING };
         call.keyspace.write(&slot, key, NewValue { header, bytes: value })?;
@@ -120,7 +118,7 @@ pub(crate) fn set_absent(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'
     check_key(key)?;
     check_string(value.len())?;
     let slot = call.keyspace.slot(key)?;
-    let is_set = slot.value().is_none();
+    let is_set = slot.header.is_none();
     if is_set {
         call.keyspace.write(&slot, key, NewValue { header: ValueHeader::STRING, bytes: value })?;
     }
@@ -151,16 +149,16 @@ pub(crate) fn get_set(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>)
     let (key, value) = (call.argument(1), call.argument(2));
     check_key(key)?;
     check_string(value.len())?;
-    let slot = call.keyspace.slot(key)?;
-    reply_string(string_of(slot.value())?, reply);
+    let ValueSlot { slot, value: old } = call.keyspace.value_slot(key)?;
+    reply_string(string_of(old.as_ref()), reply);
     Ok(call.keyspace.write(&slot, key, NewValue { header: ValueHeader::STRING, bytes: value })?)
 }
 
 /// `GETDEL key`
 pub(crate) fn get_delete(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let key = call.argument(1);
-    let slot = call.keyspace.slot(key)?;
-    reply_string(string_of(slot.value())?, reply);
+    let ValueSlot { slot, value: old } = call.keyspace.value_slot(key)?;
+    reply_string(string_of(old.as_ref()), reply);
     Ok(call.keyspace.remove(&slot, key)?)
 }
 
@@ -171,12 +169,12 @@ pub(crate) fn get_expiring(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder
     while at < call.request.len() {
         at += expiry.read(call, at, "PERSIST")?;
     }
-    let slot = call.keyspace.slot(key)?;
-    let Some(value) = slot.value() else {
+    let ValueSlot { slot, value } = call.keyspace.value_slot(key)?;
+    let Some(value) = value else {
         reply.null();
         return Ok(());
     };
-    let bytes = string_of(Some(value))?;
+    let bytes = string_of(Some(&value));
     let now_millis = call.keyspace.now_millis;
     let expiry = expiry.change(ExpiryOption::Keep, ExpiryOption::Remove, now_millis, "getex")?;
     reply_string(bytes, reply);
@@ -192,8 +190,8 @@ pub(crate) fn get_expiring(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder
 
 /// `STRLEN key`
 pub(crate) fn length(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let value = call.keyspace.get(call.argument(1))?;
-    reply.integer(string_of(value.as_ref())?.map_or(0, |bytes| bytes.len() as i64));
+    let value = call.keyspace.summary(call.argument(1))?;
+    reply.integer(value.map_or(0, |value| value.length as i64));
     Ok(())
 }
 
@@ -201,8 +199,8 @@ pub(crate) fn length(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
 pub(crate) fn append(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let (key, tail) = (call.argument(1), call.argument(2));
     check_key(key)?;
-    let slot = call.keyspace.slot(key)?;
-    let before = string_of(slot.value())?.unwrap_or_default();
+    let ValueSlot { slot, value } = call.keyspace.value_slot(key)?;
+    let before = string_of(value.as_ref()).unwrap_or_default();
     check_string(before.len() + tail.len())?;
     let bytes = [before, tail].concat();
     call.keyspace.write(&slot, key, NewValue { header: header_of(&slot), bytes: &bytes })?;
@@ -212,14 +210,14 @@ pub(crate) fn append(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
 
 /// Header of a string that is changed in place: the expiry stays.
 fn header_of(slot: &Slot) -> ValueHeader {
-    slot.value().map_or(ValueHeader::STRING, |value| value.header)
+    slot.header.unwrap_or(ValueHeader::STRING)
 }
 
 /// `GETRANGE key start end`, `SUBSTR key start end`: both ends included, negative numbers count from the end.
 pub(crate) fn get_range(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let (start, end) = (whole(call.argument(2))?, whole(call.argument(3))?);
     let value = call.keyspace.get(call.argument(1))?;
-    let bytes = string_of(value.as_ref())?.unwrap_or_default();
+    let bytes = string_of(value.as_ref()).unwrap_or_default();
     let length = bytes.len() as i64;
     let from_end = |place: i64| if place < 0 { (length.saturating_add(place)).max(0) } else { place };
     let is_inverted = start < 0 && end < 0 && start > end;
@@ -234,8 +232,8 @@ pub(crate) fn set_range(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_
     let (key, offset, part) = (call.argument(1), whole(call.argument(2))?, call.argument(3));
     check_key(key)?;
     let offset = usize::try_from(offset).map_err(|_| CommandError::Text("offset is out of range"))?;
-    let slot = call.keyspace.slot(key)?;
-    let before = string_of(slot.value())?.unwrap_or_default();
+    let ValueSlot { slot, value } = call.keyspace.value_slot(key)?;
+    let before = string_of(value.as_ref()).unwrap_or_default();
     if part.is_empty() {
         reply.integer(before.len() as i64);
         return Ok(());
@@ -276,8 +274,8 @@ pub(crate) fn decrement_by(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder
 fn add(call: &mut DataCall<'_, '_>, by: i64, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let key = call.argument(1);
     check_key(key)?;
-    let slot = call.keyspace.slot(key)?;
-    let before = string_of(slot.value())?.map_or(Ok(0), whole)?;
+    let ValueSlot { slot, value } = call.keyspace.value_slot(key)?;
+    let before = string_of(value.as_ref()).map_or(Ok(0), whole)?;
     let sum = before.checked_add(by).ok_or(CommandError::Overflow)?;
     let header = header_of(&slot);
     call.keyspace.write(&slot, key, NewValue { header, bytes: sum.to_string().as_bytes() })?;
@@ -289,8 +287,8 @@ fn add(call: &mut DataCall<'_, '_>, by: i64, reply: &mut ReplyEncoder<'_>) -> Co
 pub(crate) fn increment_float(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let key = call.argument(1);
     check_key(key)?;
-    let slot = call.keyspace.slot(key)?;
-    let before = string_of(slot.value())?.map_or(Ok(Decimal::ZERO), Decimal::parse)?;
+    let ValueSlot { slot, value } = call.keyspace.value_slot(key)?;
+    let before = string_of(value.as_ref()).map_or(Ok(Decimal::ZERO), Decimal::parse)?;
     let by = Decimal::parse(call.argument(2))?;
     let text = before.add(by).ok_or(CommandError::NotFinite)?.text();
     let header = header_of(&slot);
@@ -304,7 +302,7 @@ pub(crate) fn get_many(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>
     reply.array(call.request.len() - 1);
     for key in call.arguments(1) {
         let value = call.keyspace.get(key)?;
-        reply_string(string_of(value.as_ref()).unwrap_or_default(), reply);
+        reply_string(string_of(value.as_ref()), reply);
         if reply.is_beyond() {
             break;
         }
@@ -345,7 +343,7 @@ pub(crate) fn set_many(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>
 pub(crate) fn set_many_absent(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     check_pairs(call, "msetnx")?;
     for key in call.arguments(1).step_by(2) {
-        if call.keyspace.get(key)?.is_some() {
+        if call.keyspace.summary(key)?.is_some() {
             reply.integer(0);
             return Ok(());
         }

@@ -7,7 +7,7 @@
 //!
 //! Neighbours: [`super::Keyspace`] reads the content id; the commands `FLUSHDB`, `FLUSHALL` and `SWAPDB` change it.
 
-use ensile::{Prefix, Readable, Result, Transaction};
+use ensile::{Error, Prefix, Readable, Result, Transaction};
 
 use super::{DATABASES, Model};
 
@@ -29,8 +29,12 @@ pub(crate) fn abandon(tx: &mut Transaction<'_>, model: &Model, database: u32) ->
     }
     // No assertion compares both numbers: only the commit checks that both are of one moment.
     let next = tx.get(&model.databases, &NEXT_CONTENT)?.unwrap_or(DATABASES);
+    // The bound of a walk is the content id behind the walked one.
+    let behind = next.checked_add(1).ok_or_else(|| {
+        Error::Misuse("all content ids of the database are used up: copy the keys to a new folder".to_owned())
+    })?;
     tx.put(&model.databases, &database, &next)?;
-    tx.put(&model.databases, &NEXT_CONTENT, &(next + 1))?;
+    tx.put(&model.databases, &NEXT_CONTENT, &behind)?;
     tx.put(&model.abandoned, &old, &())
 }
 

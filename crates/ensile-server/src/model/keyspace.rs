@@ -12,8 +12,8 @@ use std::ops::ControlFlow;
 
 use ensile::{Prefix, Readable, Result, Transaction};
 
-use super::stored_value::{NewValue, StoredValue, ValueHeader};
-use super::{ExpiryRow, KeyRow, Model, contents, key_hash};
+use super::stored_value::{NewValue, StoredValue, ValueHeader, ValueSummary};
+use super::{ExpiryRow, KeyRow, Model, contents};
 
 /// A view of a database's keys for one transaction.
 pub(crate) struct Keyspace<'k, 'db> {
@@ -29,23 +29,27 @@ pub(crate) struct Keyspace<'k, 'db> {
     content: Option<u32>,
 }
 
-/// The place of a key, and the row that is there.
-#[derive(Debug)]
+/// The place of a key, and the header of the row that is there.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     content: u32,
     hash: u64,
-    row: Option<StoredValue>,
+    /// Header of the value; `None` for an absent key.
+    pub(crate) header: Option<ValueHeader>,
+}
+
+/// The place of a key, and the value that is there.
+#[derive(Debug)]
+pub(crate) struct ValueSlot {
+    pub(crate) slot: Slot,
+    /// The value; `None` for an absent key.
+    pub(crate) value: Option<StoredValue>,
 }
 
 impl Slot {
-    /// The value; `None` for an absent key.
-    pub(crate) fn value(&self) -> Option<&StoredValue> {
-        self.row.as_ref()
-    }
-
     /// Expiry of the row in milliseconds since 1970.
-    fn row_expiry(&self) -> Option<i64> {
-        self.row.as_ref()?.header.expiry_millis
+    fn expiry_millis(&self) -> Option<i64> {
+        self.header?.expiry_millis
     }
 }
 
@@ -54,6 +58,8 @@ pub(crate) struct KeyAt<'r> {
     pub(crate) hash: u64,
     pub(crate) key: &'r [u8],
     pub(crate) header: ValueHeader,
+    /// True if the key is absent, and only its row is there.
+    pub(crate) is_expired: bool,
 }
 
 impl<'k, 'db> Keyspace<'k, 'db> {
@@ -89,26 +95,60 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     /// The value of a key; `None` for an absent key.
     #[inline]
     pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<StoredValue>> {
-        let (content, hash) = (self.content()?, key_hash(key));
+        let (content, hash) = (self.content()?, self.model.key_hash(key));
         let row = self.tx.get(&self.model.keys, &(content, hash, key))?;
-        match row {
-            Some(row) if row.header.is_expired(self.now_millis) => {
+        let slot = Slot { content, hash, header: row.as_ref().map(|row| row.header) };
+        let is_present = self.is_present(slot, key)?;
+        Ok(row.filter(|_| is_present))
+    }
+
+    /// Properties of the value of a key; `None` for an absent key. The value is not copied.
+    #[inline]
+    pub(crate) fn summary(&mut self, key: &[u8]) -> Result<Option<ValueSummary>> {
+        let (content, hash) = (self.content()?, self.model.key_hash(key));
+        let row = self.tx.get_with(&self.model.keys, &(content, hash, key), StoredValue::summary)?;
+        let slot = Slot { content, hash, header: row.map(|row| row.header) };
+        let is_present = self.is_present(slot, key)?;
+        Ok(row.filter(|_| is_present))
+    }
+
+    /// True if the key of a read is present. The row of an expired key is removed, if rows can be removed.
+    #[inline]
+    fn is_present(&mut self, slot: Slot, key: &[u8]) -> Result<bool> {
+        match slot.header {
+            None => Ok(false),
+            Some(header) if header.is_expired(self.now_millis) => {
                 if !self.model.is_stuck() {
-                    self.remove_expired(Slot { content, hash, row: Some(row) }, key)?;
+                    self.remove_expired(slot, key)?;
                 }
-                Ok(None)
+                Ok(false)
             }
-            row => Ok(row),
+            Some(_) => Ok(true),
         }
     }
 
-    /// The place of a key, for a read that a write follows.
+    /// The place of a key, for a write. The value is not copied.
     #[inline]
     pub(crate) fn slot(&mut self, key: &[u8]) -> Result<Slot> {
-        let (content, hash) = (self.content()?, key_hash(key));
+        let (content, hash) = (self.content()?, self.model.key_hash(key));
+        let header = self.tx.get_with(&self.model.keys, &(content, hash, key), |row| row.header)?;
+        self.emptied_if_expired(Slot { content, hash, header }, key)
+    }
+
+    /// The place and the value of a key, for a read that a write follows.
+    #[inline]
+    pub(crate) fn value_slot(&mut self, key: &[u8]) -> Result<ValueSlot> {
+        let (content, hash) = (self.content()?, self.model.key_hash(key));
         let row = self.tx.get(&self.model.keys, &(content, hash, key))?;
-        let is_expired = row.as_ref().is_some_and(|row| row.header.is_expired(self.now_millis));
-        let slot = Slot { content, hash, row };
+        let slot = Slot { content, hash, header: row.as_ref().map(|row| row.header) };
+        let slot = self.emptied_if_expired(slot, key)?;
+        Ok(ValueSlot { slot, value: row.filter(|_| slot.header.is_some()) })
+    }
+
+    /// The slot, without its row if the key is expired.
+    #[inline]
+    fn emptied_if_expired(&mut self, slot: Slot, key: &[u8]) -> Result<Slot> {
+        let is_expired = slot.header.is_some_and(|header| header.is_expired(self.now_millis));
         if is_expired { self.remove_expired(slot, key) } else { Ok(slot) }
     }
 
@@ -116,19 +156,19 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     #[cold]
     fn remove_expired(&mut self, slot: Slot, key: &[u8]) -> Result<Slot> {
         debug_assert!(
-            slot.row_expiry().is_some_and(|expiry| expiry <= self.now_millis),
+            slot.expiry_millis().is_some_and(|expiry| expiry <= self.now_millis),
             "the key is expired"
         );
         self.remove(&slot, key)?;
-        Ok(Slot { row: None, ..slot })
+        Ok(Slot { header: None, ..slot })
     }
 
     /// Writes the value of a key.
     #[inline]
     pub(crate) fn write(&mut self, slot: &Slot, key: &[u8], value: NewValue<'_>) -> Result<()> {
-        debug_assert_eq!(slot.hash, key_hash(key), "a slot is of its key");
+        debug_assert_eq!(slot.hash, self.model.key_hash(key), "a slot is of its key");
         self.tx.put(&self.model.keys, &(slot.content, slot.hash, key), &value)?;
-        if slot.row.is_none() {
+        if slot.header.is_none() {
             count_keys(self.tx, self.model, slot.content, self.stripe, 1)?;
         }
         self.move_expiry(slot, key, value.header.expiry_millis)
@@ -136,8 +176,8 @@ impl<'k, 'db> Keyspace<'k, 'db> {
 
     /// Removes a key. The slot may have no row.
     pub(crate) fn remove(&mut self, slot: &Slot, key: &[u8]) -> Result<()> {
-        debug_assert_eq!(slot.hash, key_hash(key), "a slot is of its key");
-        if slot.row.is_none() {
+        debug_assert_eq!(slot.hash, self.model.key_hash(key), "a slot is of its key");
+        if slot.header.is_none() {
             return Ok(());
         }
         self.tx.delete(&self.model.keys, &(slot.content, slot.hash, key))?;
@@ -148,7 +188,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     /// Moves the row of a key's expiry to the new time.
     #[inline]
     fn move_expiry(&mut self, slot: &Slot, key: &[u8], to_millis: Option<i64>) -> Result<()> {
-        let from_millis = slot.row_expiry();
+        let from_millis = slot.expiry_millis();
         if from_millis == to_millis {
             return Ok(());
         }
@@ -178,8 +218,8 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         Ok(counts)
     }
 
-    /// Visits the keys of the database that are present, in the order of their hashes, from a hash on, until `visit`
-    /// breaks. The rows of expired keys stay, so a walk may miss a key that a transaction with an earlier time still
+    /// Visits the rows of the database, those of expired keys too, in the order of their hashes, from a hash on, until `visit`
+    /// breaks. No value is copied. The rows of expired keys stay, so a walk may miss a key that a transaction with an earlier time still
     /// sees.
     pub(crate) fn walk(
         &mut self,
@@ -190,10 +230,8 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         // Every key of the content comes before the first possible key of the next content.
         let bounds = (content, from_hash, Vec::new())..(content + 1, 0, Vec::new());
         self.tx.scan(&self.model.keys, bounds, |(_, hash, key): KeyRow, value| {
-            if value.header.is_expired(now_millis) {
-                return ControlFlow::Continue(());
-            }
-            visit(KeyAt { hash, key: &key, header: value.header })
+            let is_expired = value.header.is_expired(now_millis);
+            visit(KeyAt { hash, key: &key, header: value.header, is_expired })
         })
     }
 }

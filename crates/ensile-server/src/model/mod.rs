@@ -7,13 +7,17 @@
 //! | `counts` | content id, stripe | number of keys, or of keys with an expiry, that the stripe has added and not removed |
 //! | `expiries` | time in milliseconds, content id, hash of the key, the key | nothing |
 //! | `abandoned` | content id | nothing: `FLUSHDB` has left the content, and the sweeper removes its rows |
+//! | `seeds` | 0 | seed of the hash of keys |
+//!
+//! The names of the tables begin with `redis.`, so that an application's own tables have other names.
 //!
 //! Invariants:
 //! - A key's row and its row in `expiries` change in one transaction. The row in `expiries` has the time of the header.
 //! - A transaction that adds or removes a key changes the count of its own stripe, so two loops do not conflict.
 //! - A content id is used once. Every access to keys reads the database's row, so `FLUSHDB` conflicts with accesses
 //!   that `FLUSHDB` overtakes.
-//! - The hash is the same in every version and on every machine.
+//! - The hash is the same in every version and on every machine, given the seed. The seed is drawn at the first open, so
+//!   that clients cannot choose keys with one hash.
 //!
 //! Neighbours: commands read and write through [`Keyspace`]; the sweeper removes expired keys and abandoned contents.
 
@@ -21,9 +25,9 @@ pub(crate) mod contents;
 pub(crate) mod keyspace;
 pub(crate) mod stored_value;
 
-use ensile::{Database, Result, Table};
+use ensile::{Database, Readable as _, Result, Table};
 use ensile_base::sync::{AtomicBool, Ordering};
-use rapidhash::v3::rapidhash_v3;
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
 pub(crate) use keyspace::Keyspace;
 use stored_value::StoredValue;
@@ -38,6 +42,9 @@ pub(crate) const SWEEPER_STRIPE: u32 = (1 << 31) - 1;
 pub(crate) type KeyRow = (u32, u64, Vec<u8>);
 /// Key of a row in `expiries`: time in milliseconds since 1970, and the key of the row in `keys`.
 pub(crate) type ExpiryRow = (i64, u32, u64, Vec<u8>);
+
+/// Key in `seeds` of the seed of the hash of keys.
+const KEY_HASH_SEED: u32 = 0;
 
 /// Bytes of a row's key before the client's key.
 const KEY_PREFIX_BYTES: usize = size_of::<u32>() + size_of::<u64>();
@@ -57,21 +64,35 @@ pub(crate) struct Model {
     pub(crate) counts: Table<(u32, u32), i64>,
     pub(crate) expiries: Table<ExpiryRow, ()>,
     pub(crate) abandoned: Table<u32, ()>,
+    hash: KeyHash,
     /// True if the sweeper cannot remove rows, as on a full disk.
     is_stuck: AtomicBool,
 }
 
 impl Model {
-    /// Opens the tables, and makes missing tables.
-    pub(crate) fn open(db: &Database) -> Result<Self> {
+    /// Opens the tables, and makes missing tables. A new database keeps the seed for the hash of keys.
+    pub(crate) fn open(db: &Database, new_seed: u64) -> Result<Self> {
+        let seeds: Table<u32, u64> = db.table("redis.seeds")?;
+        // No wait for the disk: everything that rests on the seed is durable later than the seed.
+        let (seed, _) = db.submit(|tx| match tx.get(&seeds, &KEY_HASH_SEED)? {
+            Some(seed) => Ok(seed),
+            None => tx.put(&seeds, &KEY_HASH_SEED, &new_seed).map(|()| new_seed),
+        })?;
         Ok(Self {
-            keys: db.table("keys")?,
-            databases: db.table("databases")?,
-            counts: db.table("counts")?,
-            expiries: db.table("expiries")?,
-            abandoned: db.table("abandoned")?,
+            keys: db.table("redis.keys")?,
+            databases: db.table("redis.databases")?,
+            counts: db.table("redis.counts")?,
+            expiries: db.table("redis.expiries")?,
+            abandoned: db.table("redis.abandoned")?,
+            hash: KeyHash::new(seed),
             is_stuck: AtomicBool::new(false),
         })
+    }
+
+    /// Hash of a client's key.
+    #[inline]
+    pub(crate) fn key_hash(&self, key: &[u8]) -> u64 {
+        self.hash.of_key(key)
     }
 
     /// True if a read leaves the rows of expired keys, as no row can be removed.
@@ -87,28 +108,61 @@ impl Model {
     }
 }
 
-/// Hash of a client's key, which orders the rows of a database: rapidhash, version 3.
-#[inline]
-pub(crate) fn key_hash(key: &[u8]) -> u64 {
-    rapidhash_v3(key)
+/// Hash of clients' keys, which orders the rows of a database: rapidhash, version 3, with secrets from a seed.
+#[derive(Debug)]
+struct KeyHash {
+    secrets: RapidSecrets,
+}
+
+impl KeyHash {
+    fn new(seed: u64) -> Self {
+        Self { secrets: RapidSecrets::seed(seed) }
+    }
+
+    #[inline]
+    fn of_key(&self, key: &[u8]) -> u64 {
+        rapidhash_v3_seeded(key, &self.secrets)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::key_hash;
+    use ensile::Database;
+
+    use super::{KeyHash, Model};
 
     #[test]
     fn the_hash_of_a_key_never_changes() {
-        let hashes = [&b""[..], b"a", b"user:1000", &[0xff; 100]].map(key_hash);
+        let hashes = |seed: u64| {
+            let hash = KeyHash::new(seed);
+            [&b""[..], b"a", b"user:1000", &[0xff; 100]].map(|key| hash.of_key(key))
+        };
         assert_eq!(
-            hashes,
+            hashes(0),
             [
-                232_177_599_295_442_350,
-                6_457_959_414_642_172_395,
-                key_hash(b"user:1000"),
-                5_994_985_199_563_484_775
+                9_803_252_772_108_305_337,
+                5_797_680_245_665_467_775,
+                4_393_471_837_337_226_343,
+                5_704_560_804_022_495_177
             ],
             "folders would lose their keys"
         );
+        assert_eq!(
+            hashes(0x0123_4567_89ab_cdef),
+            [
+                2_839_243_568_087_718_072,
+                3_309_338_740_851_243_506,
+                4_665_990_869_961_894_911,
+                4_718_412_033_210_463_465
+            ],
+            "folders would lose their keys"
+        );
+    }
+
+    #[test]
+    fn a_database_keeps_the_seed_of_its_first_open() {
+        let db = Database::in_memory().expect("a new database");
+        let hashes = [1, 2].map(|seed| Model::open(&db, seed).expect("new tables").key_hash(b"k"));
+        assert_eq!(hashes, [KeyHash::new(1).of_key(b"k"); 2]);
     }
 }

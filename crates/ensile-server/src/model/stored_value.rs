@@ -7,7 +7,9 @@
 //! +------+--------------------+------------------+---------
 //! type: bits 0 to 3 the kind, bit 6 an expiry follows, bit 7 an object id follows
 //! ```
-//! Invariant: the form never changes; a new kind gets a new number.
+//! Invariants:
+//! - The form never changes; a new kind gets a new number.
+//! - A read in place, such as a scan, copies no bytes: the view of a [`StoredValue`] has the header and the length only.
 //!
 //! Neighbours: [`super::Keyspace`] reads and writes rows.
 
@@ -102,21 +104,46 @@ impl ValueHeader {
     }
 }
 
+/// Properties of a value, without its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ValueSummary {
+    pub(crate) header: ValueHeader,
+    /// Length of the value in bytes.
+    pub(crate) length: usize,
+}
+
 /// A value of a row: header and bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredValue {
     pub(crate) header: ValueHeader,
+    /// The value itself; empty in a view.
     pub(crate) bytes: Vec<u8>,
+    /// Length of the value in bytes, in a view too.
+    length: usize,
+}
+
+impl StoredValue {
+    pub(crate) fn summary(&self) -> ValueSummary {
+        ValueSummary { header: self.header, length: self.length }
+    }
 }
 
 impl Value for StoredValue {
     fn encode(&self, out: &mut ValueBuffer<'_>) {
+        debug_assert_eq!(self.length, self.bytes.len(), "a view is not written");
         NewValue { header: self.header, bytes: &self.bytes }.encode_value(out);
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         let (header, bytes) = ValueHeader::decode(bytes)?;
-        Ok(Self { header, bytes: bytes.to_vec() })
+        Ok(Self { header, bytes: bytes.to_vec(), length: bytes.len() })
+    }
+
+    /// Reads the header and the length. The value that `read` gets has no bytes.
+    #[inline]
+    fn view<R>(bytes: &[u8], read: impl FnOnce(&Self) -> R) -> Result<R, CodecError> {
+        let (header, bytes) = ValueHeader::decode(bytes)?;
+        Ok(read(&Self { header, bytes: Vec::new(), length: bytes.len() }))
     }
 
     fn type_name() -> String {
@@ -135,5 +162,26 @@ impl AsValue<StoredValue> for NewValue<'_> {
     fn encode_value(&self, out: &mut ValueBuffer<'_>) {
         self.header.encode(out);
         out.extend_from_slice(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ensile::Value;
+    use ensile::codec::{AsValue as _, ValueBuffer};
+
+    use super::{NewValue, StoredValue, ValueHeader};
+
+    #[test]
+    fn a_view_copies_no_bytes() {
+        let header = ValueHeader { expiry_millis: Some(7), object: Some(9), ..ValueHeader::STRING };
+        let mut bytes = Vec::new();
+        NewValue { header, bytes: b"text" }.encode_value(&mut ValueBuffer::new(&mut bytes));
+        let decoded = StoredValue::decode(&bytes).expect("a value");
+        assert_eq!((decoded.header, decoded.bytes.as_slice()), (header, &b"text"[..]));
+        let (copied, summary) =
+            StoredValue::view(&bytes, |view| (view.bytes.capacity(), view.summary())).expect("a value");
+        assert_eq!((copied, summary), (0, decoded.summary()));
+        assert_eq!(summary.length, 4);
     }
 }

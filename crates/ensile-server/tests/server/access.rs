@@ -99,6 +99,35 @@ fn a_password_holds_from_its_setting_on() {
     rig.play("GET k | $1 v\nCONFIG GET requirepass | *2 $11 requirepass $0");
 }
 
+#[test]
+fn a_client_from_before_the_password_gives_the_password() {
+    let mut rig = Rig::new();
+    let other = rig.connect();
+    rig.play_as(other, "AUTH default x | +OK\nPING | +PONG");
+    rig.play("CONFIG SET requirepass '' | +OK");
+    let third = rig.connect();
+    rig.play_as(third, "CONFIG SET requirepass secret | +OK\nPING | +PONG");
+    for client in [rig.client, other] {
+        rig.play_as(client, "PING | -NOAUTH Authentication required.\nAUTH secret | +OK\nPING | +PONG");
+    }
+}
+
+#[test]
+fn a_password_that_no_client_can_give_is_refused() {
+    let mut rig = Rig::new();
+    let longest = "p".repeat(ensile_server::PASSWORD_BYTES_MAX);
+    rig.play(&format!("CONFIG SET requirepass {longest}p | -ERR CONFIG SET failed..\nPING | +PONG"));
+    rig.play(&format!("CONFIG SET requirepass {longest} | +OK"));
+    let other = rig.connect();
+    rig.play_as(
+        other,
+        &format!("PING | -NOAUTH Authentication required.\nAUTH {longest} | +OK\nPING | +PONG"),
+    );
+    let db = ensile::Database::in_memory().expect("a new database");
+    let refused = ensile_server::Server::builder(db).password(&[b'p'; 16_385]).build().expect_err("too long");
+    assert!(refused.to_string().contains("16384 bytes"), "{refused}");
+}
+
 /// Sends bytes, and returns the reply of a connection that must end.
 fn refused(rig: &mut Rig, client: ClientId, bytes: &[u8]) -> String {
     rig.clients().send(client, bytes);

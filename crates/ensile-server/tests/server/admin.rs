@@ -30,6 +30,17 @@ fn parameters_are_told_by_pattern_and_set_together() {
 }
 
 #[test]
+fn errors_show_the_begin_of_a_long_text() {
+    let mut rig = Rig::new();
+    let long = "n".repeat(1000);
+    let shown = "n".repeat(128);
+    rig.play(&format!(
+        "CONFIG SET {long} 1 | -ERR Unknown option or number of arguments for CONFIG SET - '{shown}..': .."
+    ));
+    rig.play(&format!("EXPIRE k 1 {long} | -ERR Unsupported option {shown}.."));
+}
+
+#[test]
 fn the_server_tells_of_itself() {
     let mut rig = Rig::new();
     rig.play(

@@ -85,6 +85,39 @@ fn a_key_that_stays_is_shown_while_others_come_and_go() {
 }
 
 #[test]
+fn a_step_of_a_walk_is_bounded() {
+    let mut rig = Rig::new();
+    let long = "k".repeat(16_000);
+    for number in 0..1100 {
+        let key = format!("{number}{long}");
+        assert_eq!(rig.ask_bytes(rig.client, &[b"SET", key.as_bytes(), b"v"]), b"+OK\r\n");
+    }
+    let (next, keys) = step(&mut rig, "0", "COUNT 10000");
+    assert!(next != "0" && keys.len() < 1100, "{} keys of 16 KB are more than a step", keys.len());
+    let (end, rest) = step(&mut rig, &next, "COUNT 10000");
+    assert_eq!((end.as_str(), keys.len() + rest.len()), ("0", 1100));
+    // Expired keys count, as their rows are looked at.
+    let mut rig = Rig::new();
+    for number in 0..100 {
+        rig.play(&format!("SET goes:{number} v PX 10000 | +OK"));
+    }
+    rig.pass(10_001);
+    let (next, keys) = step(&mut rig, "0", "COUNT 10");
+    assert!(next != "0" && keys.is_empty(), "ten rows are a step");
+}
+
+#[test]
+fn a_long_pattern_is_refused() {
+    let mut rig = Rig::new();
+    rig.play("SET k v | +OK");
+    let longest = "*".repeat(1024);
+    let refused = "-ERR pattern of 1025 bytes: a pattern has 1024 bytes at most";
+    rig.play(&format!("KEYS {longest} | *1 $1 k\nSCAN 0 MATCH {longest} | *2 $1 0 *1 $1 k"));
+    rig.play(&format!("KEYS {longest}* | {refused}\nSCAN 0 MATCH {longest}* | {refused}"));
+    rig.play(&format!("CONFIG GET save {longest}* | {refused}"));
+}
+
+#[test]
 fn wrong_arguments_of_scan_are_errors() {
     let mut rig = Rig::new();
     rig.play(

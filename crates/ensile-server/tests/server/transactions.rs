@@ -237,3 +237,40 @@ fn conflicts_are_counted() {
     let text = rig.ask(rig.client, "INFO stats");
     assert!(text.contains("watch_conflicts:1") && text.contains("watch_expired:0"), "{text}");
 }
+
+#[test]
+fn an_expired_key_is_watched_as_an_absent_key() {
+    let mut rig = Rig::new();
+    rig.play("SET k 1 PX 10000 | +OK");
+    rig.pass(10_001);
+    rig.play("WATCH k | +OK");
+    rig.server.sweep().expect("no conflict");
+    rig.play("MULTI | +OK\nGET k | +QUEUED\nEXEC | *1 $-1");
+}
+
+#[test]
+fn a_client_watches_a_bounded_number_of_keys() {
+    let mut rig = Rig::new();
+    let keys: Vec<String> = (0..1000).map(|number| format!("key:{number}")).collect();
+    let words: Vec<&[u8]> =
+        ["WATCH"].into_iter().chain(keys.iter().map(String::as_str)).map(str::as_bytes).collect();
+    for _ in 0..65 {
+        assert_eq!(rig.ask_bytes(rig.client, &words), b"+OK\r\n");
+    }
+    let text = rig.ask(rig.client, "INFO clients");
+    let figure = |text: &str| -> Option<u64> {
+        text.split(' ').find_map(|word| word.strip_prefix("client_memory_bytes:"))?.parse().ok()
+    };
+    assert!(figure(&text).expect("a figure") > 65_000 * 64, "{text}");
+    rig.play("WATCH last | +OK");
+    let refused = rig.ask_bytes(rig.client, &words);
+    assert!(refused.starts_with(b"-ERR WATCH of too many keys: 65536 keys"), "{refused:?}");
+    // The watched keys stay watched.
+    let other = rig.connect();
+    rig.play_as(other, "SET last 1 | +OK");
+    rig.play("MULTI | +OK\nEXEC | *-1");
+    let long = vec![b'k'; 1 << 14];
+    let words = [&b"WATCH"[..]].into_iter().chain(vec![&long[..]; 65]).collect::<Vec<_>>();
+    let refused = rig.ask_bytes(rig.client, &words);
+    assert!(refused.starts_with(b"-ERR WATCH of too many keys"), "{refused:?}");
+}

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args as _, Command, FromArgMatches as _};
-use ensile_server::Appendfsync;
+use ensile_server::{Appendfsync, PASSWORD_BYTES_MAX};
 
 use super::{GivenSettings, PARAMETERS, ServeSettings, nearest_name};
 
@@ -88,6 +88,14 @@ fn an_empty_variable_is_refused() {
     assert!(refused.starts_with("ENSILE_PASSWORD is empty"), "{refused}");
     let refused = environment(&[("ENSILE_LOOPS", "0")]).expect_err("no loop");
     assert!(refused.starts_with("ENSILE_LOOPS: give a number from 1"), "{refused}");
+}
+
+#[test]
+fn a_password_that_no_client_can_give_is_refused() {
+    let longest = "p".repeat(PASSWORD_BYTES_MAX);
+    assert!(environment(&[("ENSILE_PASSWORD", &longest)]).is_ok());
+    let refused = environment(&[("ENSILE_PASSWORD", &format!("{longest}p"))]).expect_err("too long");
+    assert!(refused.contains("16384 bytes") && !refused.contains("ppp"), "{refused}");
 }
 
 #[test]

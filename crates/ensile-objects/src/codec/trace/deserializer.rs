@@ -303,7 +303,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         deserialize_i32 visit_i32 "i32" at: INTEGERS[at] as i32;
         deserialize_i64 visit_i64 "i64" at: INTEGERS[at] as i64;
         deserialize_i128 visit_i128 "i128" at: INTEGERS[at] as i128;
-        deserialize_u8 visit_u8 "u8" at: INTEGERS[at] as u8;
+        deserialize_u8 visit_u8 "u8" at: INTEGERS[at];
         deserialize_u16 visit_u16 "u16" at: INTEGERS[at] as u16;
         deserialize_u32 visit_u32 "u32" at: INTEGERS[at] as u32;
         deserialize_u64 visit_u64 "u64" at: INTEGERS[at] as u64;
