@@ -8,6 +8,7 @@
 //! - A waker is foreign code. So no function of this module clones, calls or drops a waker: the list lies under a lock
 //!   of its owner, and the caller acts without the lock.
 //! - A registered waker is released or withdrawn, and a released waker is taken once.
+//! - A panic of a waker ends in the function that clones, calls or drops the waker. No panic meets half a change.
 //!
 //! Neighbours: the log's buffer queue and the engine's commit gate have a list each.
 
@@ -79,47 +80,16 @@ pub fn call_waker(waker: Waker) {
     let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, Ordering};
-    use std::task::{Wake, Waker};
-
-    use super::{WakerList, call_waker};
-
-    #[derive(Default)]
-    struct Counts(AtomicU32);
-
-    impl Wake for Counts {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[test]
-    fn a_waker_is_called_once_for_its_last_registration_and_not_after_its_withdrawal() {
-        let (counts, mut list) = (Arc::new(Counts::default()), WakerList::default());
-        let waker = || Waker::from(Arc::clone(&counts));
-        let (mut first, mut second) = (None, None);
-        assert!(list.register(&mut first, waker()).is_none());
-        assert!(list.register(&mut second, waker()).is_none() && first != second);
-        assert!(list.register(&mut first, waker()).is_some(), "the earlier waker of the same number");
-        assert!(list.withdraw(second.expect("registered")).is_some());
-        list.release_all();
-        assert!(list.has_released() && !list.is_waiting());
-        list.take_released().into_iter().for_each(call_waker);
-        assert_eq!((counts.0.load(Ordering::Relaxed), list.has_released()), (1, false));
-        assert!(list.withdraw(first.expect("registered")).is_none(), "it was released");
-    }
-
-    #[test]
-    fn a_waker_that_panics_does_not_reach_its_caller() {
-        struct Panics;
-        impl Wake for Panics {
-            fn wake(self: Arc<Self>) {
-                panic!("a waker panics in this test");
-            }
-        }
-        call_waker(Waker::from(Arc::new(Panics)));
-    }
+/// Clones a waker. `None` after a panic of the waker's clone, which the panic hook has reported.
+#[must_use]
+pub fn clone_waker(waker: &Waker) -> Option<Waker> {
+    catch_unwind(AssertUnwindSafe(|| waker.clone())).ok()
 }
+
+/// Drops a waker, or a value with a waker. A panic of the drop ends here.
+pub fn drop_waker<W>(waker: W) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(waker)));
+}
+
+#[cfg(test)]
+mod tests;

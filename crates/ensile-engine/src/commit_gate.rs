@@ -16,11 +16,13 @@
 //! - P1: Turns come one at a time, in the order of the requests. A turn ends with its guard, or when its time is over:
 //!   a waiting thread ends an overdue turn.
 //! - No thread waits here with a lock, a binding or log space. A commit that made way is done, or has waited
-//!   [`PASSING_NANOS_MAX`], before the next turn begins.
+//!   [`PASSING_NANOS_MAX`], before the next turn begins. The begin of a turn ends the passing of tasks, so a task that
+//!   does not try again delays one turn.
 //! - P2: A task registers its waker under the lock under which it finds that it must wait. The wakers of commits are
 //!   called at the end of the turn, the waker of a request once its turn may begin, all wakers at the close.
 //! - Wakers are cloned, called and dropped without the lock, because wakers run foreign code. A panic of a waker ends
-//!   at its call.
+//!   at its call or drop. User code of objects may hold an object's lock, so a thread in user code leaves the released
+//!   wakers to the heartbeat.
 //! - A turn belongs to its thread: transactions that a closure begins inside pass. Two threads that wait for each
 //!   other's turns, at the gates of two databases, go on once the first of the turns is overdue.
 //! - I4: In a forked child no function of this module takes a lock.
@@ -31,6 +33,7 @@
 
 mod turn_requests;
 
+use std::collections::BTreeSet;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -39,12 +42,13 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::{
     AtomicU64, AtomicUsize, Backoff, Condvar, Mutex, MutexGuard, Ordering, thread_local,
 };
-use ensile_base::wakers::WakerList;
+use ensile_base::wakers::{WakerList, drop_waker};
 use ensile_disk::Process;
-use ensile_durability::CallBackOwner;
+use ensile_durability::{CallBackOwner, UserCode};
 use ensile_epoch::Epochs;
 
 use crate::error::{Error, Result};
+pub(crate) use turn_requests::no_clone;
 use turn_requests::{TurnQueue, TurnWaiter};
 
 /// Bit of the word: the database is closed. Above the bit stands the number of the turn, 0 without a turn.
@@ -95,12 +99,14 @@ pub(crate) struct Gate {
 struct TurnOrder {
     /// Threads and tasks that wait for turns, in the order of arrival.
     waiting: TurnQueue,
-    /// Wakers of commits that made way without a thread. Each of these commits is one of `passing`.
+    /// Wakers of tasks' commits that made way. Each of these commits is one of `passing_tasks`.
     wakers: WakerList,
     /// End of the present turn's time in nanoseconds, by the database's clock. `None` without a turn.
     until_nanos: Option<u64>,
-    /// Number of commits that made way and are not done.
+    /// Number of threads whose commits made way and are not done.
     passing: usize,
+    /// Numbers of tasks' commits that made way since the begin of the last turn, and are not done.
+    passing_tasks: BTreeSet<u64>,
     /// End of the last turn in nanoseconds, by the database's clock.
     ended_nanos: u64,
 }
@@ -176,7 +182,8 @@ impl Gate {
     /// Number of commits that made way and are not done.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn passing_commits(&self) -> usize {
-        self.turns.lock().passing
+        let turns = self.turns.lock();
+        turns.passing + turns.passing_tasks.len()
     }
 
     /// Waits for the end of the present turn, if a turn is under way. The next turn waits for the drop of the guard, so
@@ -191,34 +198,40 @@ impl Gate {
     }
 
     /// As [`Gate::make_way`], for a commit of a task: does not wait. Returns false during another thread's turn.
-    /// `waker` is called at the end of the turn, and the next turn waits until [`Gate::leave`] is called with `number`.
-    /// A commit that made way before keeps its number.
-    pub(crate) fn try_make_way(&self, clock: &Clock, waker: &Waker, number: &mut Option<u64>) -> bool {
-        let waker = waker.clone();
+    /// Then `waker` is taken, and called at the end of the turn. The next turn waits until [`Gate::leave`] is called
+    /// with `number`. A commit that made way before keeps its number.
+    pub(crate) fn try_make_way(
+        &self,
+        clock: &Clock,
+        waker: &mut Option<Waker>,
+        number: &mut Option<u64>,
+    ) -> bool {
         let mut turns = self.turns.lock();
         self.end_if_overdue(&mut turns, clock);
         // Under the lock: the end of the turn finds the waker (P2).
         let must_wait = self.must_make_way(&turns);
         let mut replaced = None;
         if must_wait {
-            turns.passing += usize::from(number.is_none());
+            let waker = waker.take().expect("a task registers its waker once a try");
             replaced = turns.wakers.register(number, waker);
+            turns.passing_tasks.extend(*number);
         }
         self.unlock_and_wake(turns);
-        drop(replaced);
+        drop_waker(replaced);
         !must_wait
     }
 
-    /// Ends the passing of a task's commit: the commit is done, or given up.
+    /// Ends the passing of a task's commit: the commit is done, or given up. A turn that has begun since has ended the
+    /// passing before.
     pub(crate) fn leave(&self, number: u64, clock: &Clock) {
         let mut turns = self.turns.lock();
-        assert!(turns.passing > 0, "a commit leaves that made way");
-        turns.passing -= 1;
         let withdrawn = turns.wakers.withdraw(number);
-        self.changed.notify_all();
-        turns.release_next(clock);
+        if turns.passing_tasks.remove(&number) {
+            self.changed.notify_all();
+            turns.release_next(clock);
+        }
         self.unlock_and_wake(turns);
-        drop(withdrawn);
+        drop_waker(withdrawn);
     }
 
     /// True if a commit of this thread must wait for the end of the present turn.
@@ -272,6 +285,9 @@ impl Gate {
     ) -> ClosureTurn<'g> {
         debug_assert!(turns.until_nanos.is_none(), "one turn at a time (P1)");
         let withdrawn = turns.waiting.remove(number);
+        // These tasks had their time, and are called already. Otherwise a task that does not try again would delay each
+        // later turn.
+        turns.passing_tasks.clear();
         let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
         turns.until_nanos = Some(clock.nanos().saturating_add(longest));
         // Relaxed: only this thread compares the holder with itself.
@@ -283,7 +299,7 @@ impl Gate {
         // Another thread may be the first now.
         self.changed.notify_all();
         self.unlock_and_wake(turns);
-        drop(withdrawn);
+        drop_waker(withdrawn);
         let turn = ClosureTurn { gate: self, number, clock };
         epochs.fence_turn();
         let mut backoff = Backoff::new();
@@ -317,8 +333,12 @@ impl Gate {
         self.unlock_and_wake(turns);
     }
 
-    /// Releases the lock, and calls the wakers that were released under the lock.
+    /// Releases the lock, and calls the released wakers. In user code of objects the wakers stay released for the next
+    /// tick, because a waker may wait for a lock that surrounds the user code.
     fn unlock_and_wake(&self, mut turns: MutexGuard<'_, TurnOrder>) {
+        if UserCode::is_running() {
+            return;
+        }
         let released = turns.wakers.take_released();
         drop(turns);
         for waker in released {
@@ -350,6 +370,7 @@ impl Gate {
     pub(crate) fn check_at_rest(&self) {
         let turns = self.turns.lock();
         let is_idle = turns.until_nanos.is_none() && turns.waiting.is_empty() && turns.passing == 0;
+        let is_idle = is_idle && turns.passing_tasks.is_empty();
         assert!(is_idle && !self.has_turn(), "a turn is left at the end: {turns:?}");
     }
 
@@ -412,7 +433,8 @@ impl TurnOrder {
 
     /// As [`TurnOrder::may_begin`], for a turn that no other thread waits for.
     fn may_begin_alone(&self, clock: &Clock) -> bool {
-        let has_passed = self.passing == 0 || clock.nanos() >= self.ended_nanos + PASSING_NANOS_MAX;
+        let are_done = self.passing == 0 && self.passing_tasks.is_empty();
+        let has_passed = are_done || clock.nanos() >= self.ended_nanos + PASSING_NANOS_MAX;
         self.until_nanos.is_none() && has_passed
     }
 }

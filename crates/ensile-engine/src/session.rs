@@ -310,13 +310,31 @@ pub(crate) fn with_worker<R>(shared: &SharedState, f: impl FnOnce(&mut Worker) -
     f(worker_of(shared, &mut borrowed.worker))
 }
 
-/// Returns the worker of a session whose transaction stays open after a try of its commit (E4).
+/// Returns the worker of a session after a try of its commit: the transaction may stay open or undropped (E4). The
+/// thread keeps the worker, so that its next commit takes no lock and fetches no other core's lines.
 pub(crate) fn return_worker(shared: &SharedState, worker: &mut Option<Box<Worker>>) {
+    if worker.is_none() {
+        return;
+    }
     debug_assert!(
         worker.as_ref().is_none_or(|worker| worker.commit.slot().bound_epoch().is_none()),
         "a worker between two commits is not bound (E2)"
     );
+    if with_last(|last| last.belongs_to(shared)) != Some(true) {
+        put_last(take_unattached(shared));
+    }
     drop(BorrowedWorker { shared, worker: worker.take() });
+}
+
+/// Makes an idle session the thread's last session. The session before is of another database.
+#[cold]
+fn put_last(session: IdleSession) {
+    debug_assert!(session.worker.is_none(), "the caller gives a worker to the session");
+    let mut session = Some(session);
+    let displaced = LAST.try_with(|last| last.0.replace(session.take()));
+    displaced.ok().flatten().into_iter().for_each(keep);
+    // The thread is being torn down.
+    session.into_iter().for_each(IdleSession::let_go);
 }
 
 /// A borrowed worker, returned at any end of its use. A panic of application code, such as an index's key function,

@@ -5,7 +5,8 @@
 //! some buffer is on its way to the disk, and comes back after the write, not after the sync: a slow sync does not stop
 //! workers at once. A buffer that needs a file is handed out once the file is listed (B4).
 //! Invariant P2: A worker without a thread registers its waker under the lock under which it finds no space. Each
-//! return of space releases all wakers, and the next step of the logger calls the wakers without a lock.
+//! return of space releases all wakers. The end of the logger's step, or the heartbeat, calls the wakers, without a
+//! lock.
 //!
 //! Neighbours: appenders push and ask for fresh buffers, the logger drains and returns them.
 
@@ -13,7 +14,7 @@ use std::task::Waker;
 
 use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::sync::{Condvar, Mutex};
-use ensile_base::wakers::WakerList;
+use ensile_base::wakers::{WakerList, drop_waker};
 use ensile_disk::DiskError;
 
 use super::buffer::Buffer;
@@ -309,8 +310,8 @@ impl BufferQueue {
         }
     }
 
-    /// As [`BufferQueue::fresh`], without a wait: without space `waker` is registered under `number`, or under a new
-    /// number.
+    /// As [`BufferQueue::fresh`], without a wait: without space `waker` is taken, and registered under `number`, or
+    /// under a new number.
     ///
     /// # Errors
     /// As for [`BufferQueue::fresh`].
@@ -319,10 +320,9 @@ impl BufferQueue {
         body_bytes: usize,
         bound: usize,
         stopped: impl Fn() -> bool,
-        waker: &Waker,
+        waker: &mut Option<Waker>,
         number: &mut Option<u64>,
     ) -> Result<FoundBuffer, DiskError> {
-        let waker = waker.clone();
         loop {
             let mut state = self.state.lock();
             // Under the lock: a refusal from now on finds the waker (P2).
@@ -346,9 +346,10 @@ impl BufferQueue {
                 }
                 FreshBuffer::NoRoom { .. } => {
                     // Under the lock that has shown no space: each return of space from now on finds the waker (P2).
+                    let waker = waker.take().expect("a task registers its waker once a try");
                     let replaced = state.wakers.register(number, waker);
                     drop(state);
-                    drop(replaced);
+                    drop_waker(replaced);
                     return Ok(FoundBuffer::Registered);
                 }
             };
@@ -363,7 +364,7 @@ impl BufferQueue {
     /// Removes the waker of a worker that waits no more.
     pub(crate) fn withdraw(&self, number: u64) {
         let waker = self.state.lock().wakers.withdraw(number);
-        drop(waker);
+        drop_waker(waker);
     }
 
     /// Takes the wakers for which space has come. The caller calls the wakers without a lock.

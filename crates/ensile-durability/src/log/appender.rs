@@ -41,8 +41,8 @@ pub struct SpaceWait {
 /// A task that reserves log space without a wait: the waker, and the place of the waker's registration.
 #[derive(Debug)]
 pub struct SpaceTask<'t> {
-    /// Waker that is called once a new try is worthwhile.
-    pub waker: &'t Waker,
+    /// Waker that is called once a new try is worthwhile. The registration takes the waker.
+    pub waker: &'t mut Option<Waker>,
     /// Registration of an earlier try; the new registration after the call.
     pub wait: &'t mut Option<SpaceWait>,
 }
@@ -78,8 +78,12 @@ impl Log {
         }
     }
 
-    /// Calls the wakers for which space has come, or which find the log refuse. The calling thread holds no lock.
-    pub(super) fn wake_for_space(&self) {
+    /// Calls the wakers for which space has come, or which find the log refuse. The calling thread holds no lock. Each
+    /// step calls this function at its end, and the heartbeat during a slow sync of a step.
+    pub fn wake_for_space(&self) {
+        if self.store.is_forked() {
+            return;
+        }
         for logger in &self.loggers {
             self.waiters.wake_all(logger.queue.take_released());
         }
@@ -164,10 +168,14 @@ impl Appender {
         &mut self,
         buffer: Box<Buffer>,
         body_bytes: usize,
-        task: Option<SpaceTask<'_>>,
+        mut task: Option<SpaceTask<'_>>,
     ) -> Result<bool, DurabilityError> {
         let logger = self.logger();
         let was_sealed = !buffer.is_empty();
+        if let Some(wait) = task.as_mut().and_then(|task| task.wait.take()) {
+            // The return of this worker's own buffer does not call this task: the task would try again and again.
+            self.log.withdraw_space_wait(wait);
+        }
         let must_step = if was_sealed {
             // The queue has the entries before `oldest` is cleared: the logger reads in this order (L1).
             logger.queue.push(buffer);
@@ -207,7 +215,7 @@ impl Appender {
         // A waker of this log may run on the only thread that steps.
         let step = (self.steps || self.log.is_in_waker()).then_some(&step as &dyn Fn());
         let fresh = logger.queue.fresh(body_bytes, bound, waits, || self.log.refuses(), step);
-        let Some(fresh) = fresh.map_err(not_mapped)? else {
+        let Some(fresh) = fresh.map_err(|error| self.note_not_mapped(error))? else {
             self.log.check_refusal()?;
             // The log refused, and has continued since.
             return self.reserve_by(body_bytes, || None);
@@ -216,21 +224,15 @@ impl Appender {
         Ok(true)
     }
 
-    /// Searches for a fresh buffer, and registers the task's waker if the queue has no space. A task has one
-    /// registration, in the queue of the last try's logger.
+    /// Searches for a fresh buffer, and registers the task's waker if the queue has no space. The task has no other
+    /// registration.
     fn find_buffer(
         &self,
         body_bytes: usize,
         task: &mut SpaceTask<'_>,
     ) -> Result<FoundBuffer, DurabilityError> {
-        let mut number = match task.wait.take() {
-            Some(before) if before.logger == self.logger => Some(before.number),
-            Some(elsewhere) => {
-                self.log.withdraw_space_wait(elsewhere);
-                None
-            }
-            None => None,
-        };
+        debug_assert!(task.wait.is_none(), "an earlier registration is withdrawn before");
+        let mut number = None;
         let (queue, bound) = (&self.logger().queue, self.log.buffer_bytes_max);
         let found = queue.find_fresh(body_bytes, bound, || self.log.refuses(), task.waker, &mut number);
         *task.wait = number.map(|number| SpaceWait { logger: self.logger, number });
@@ -238,7 +240,15 @@ impl Appender {
             assert!(task.wait.is_some(), "a registration can be withdrawn (P2)");
             self.log.counters.buffer_waits.add(1);
         }
-        found.map_err(not_mapped)
+        found.map_err(|error| self.note_not_mapped(error))
+    }
+
+    /// Converts the error of a process-safe log that gets no file for a buffer. The failed call has reserved nothing,
+    /// and has released the wakers of other workers: the logger calls these wakers.
+    #[cold]
+    fn note_not_mapped(&self, error: DiskError) -> DurabilityError {
+        self.logger().wake();
+        if error.is_full() { DurabilityError::DiskFull(error.to_string().into()) } else { error.into() }
     }
 
     /// Takes a fresh buffer as the worker's buffer.
@@ -340,11 +350,6 @@ impl Drop for EndsLog<'_> {
     fn drop(&mut self) {
         self.0.stop(PANICKED_BOUND);
     }
-}
-
-/// Converts the error of a process-safe log that gets no file for a buffer. The failed call has reserved nothing.
-fn not_mapped(error: DiskError) -> DurabilityError {
-    if error.is_full() { DurabilityError::DiskFull(error.to_string().into()) } else { error.into() }
 }
 
 impl Drop for Appender {

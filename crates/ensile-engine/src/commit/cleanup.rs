@@ -96,8 +96,8 @@ impl Commit<'_, '_> {
             }
         }
         worker.blocks.rewind(versions);
-        if turned.task.is_some() {
-            sets.forget_preparation();
+        if let Some(task) = &turned.task {
+            sets.forget_preparation(task.has_witnesses);
         }
     }
 }

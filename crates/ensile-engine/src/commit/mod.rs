@@ -148,10 +148,12 @@ pub(crate) fn validate_reads_once<'p>(
 
 /// A task whose commit does not wait.
 pub(crate) struct CommitTask<'c> {
-    /// Waker that is called once a new try is worthwhile.
-    pub(crate) waker: &'c Waker,
+    /// Waker that is called once a new try is worthwhile. The registration of a busy try takes the waker.
+    pub(crate) waker: &'c mut Option<Waker>,
     /// Waits of earlier tries, and of this try.
     pub(crate) waits: &'c mut CommitWaits,
+    /// True if the transaction had witnessed leaves before this try.
+    pub(crate) has_witnesses: bool,
 }
 
 /// The commit of a transaction's sets.
@@ -189,9 +191,8 @@ impl<'c> Turned<'c> {
     /// turn, and passes before the next turn (P2).
     #[cold]
     fn away(&mut self, shared: &'c SharedState) -> Result<()> {
-        if let Some(CommitTask { waker, waits }) = &mut self.task {
-            let is_free = shared.life.gate.try_make_way(&shared.clock, waker, &mut waits.passing);
-            return if is_free { Ok(()) } else { Err(Error::Busy) };
+        if let Some(task) = &mut self.task {
+            return task.make_way(shared);
         }
         if self.passing.take().is_some() || self.turn.take().is_some() {
             let longest = Duration::from_millis(TURN_MILLIS_MAX);

@@ -177,7 +177,17 @@ impl Commit<'_, '_> {
             #[inline(always)]
             || turned.task.as_mut().map(CommitTask::space),
         )?;
-        if is_reserved { Ok(()) } else { Err(Error::Busy) }
+        if is_reserved { Ok(()) } else { Err(self.lack_space(bytes)) }
+    }
+
+    /// Notes the lack of log space behind the look ahead, for the next try. Returns the error of this try.
+    #[cold]
+    fn lack_space(&mut self, bytes: usize) -> Error {
+        debug_assert!(self.turned.task.is_some(), "a thread waits for space");
+        if let Some(task) = &mut self.turned.task {
+            task.waits.lacked_bytes = bytes;
+        }
+        Error::Busy
     }
 }
 
@@ -185,6 +195,19 @@ impl CommitTask<'_> {
     /// The task at the log.
     fn space(&mut self) -> SpaceTask<'_> {
         SpaceTask { waker: self.waker, wait: &mut self.waits.space }
+    }
+
+    /// Makes way for another thread's turn.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] during the turn. The waker is registered for the turn's end, and not for log space any more.
+    #[cold]
+    pub(super) fn make_way(&mut self, shared: &SharedState) -> Result<()> {
+        if shared.life.gate.try_make_way(&shared.clock, self.waker, &mut self.waits.passing) {
+            return Ok(());
+        }
+        self.waits.end_space(shared);
+        Err(Error::Busy)
     }
 
     /// Looks if a commit of these sets would wait, before anything is prepared: in another thread's turn, or without
@@ -200,9 +223,7 @@ impl CommitTask<'_> {
     ) -> Result<()> {
         let gate = &shared.life.gate;
         while gate.look() == Err(TurnedAway::NotMyTurn) {
-            if !gate.try_make_way(&shared.clock, self.waker, &mut self.waits.passing) {
-                return Err(Error::Busy);
-            }
+            self.make_way(shared)?;
         }
         let Some(appender) = &mut worker.appender else { return Ok(()) };
         let logged = sets.writes.entries.iter().filter(|write| is_logged(write.table));
@@ -212,10 +233,12 @@ impl CommitTask<'_> {
             sets.writes.entries.iter().all(|write| write.placed.is_none()),
             "nothing is prepared before the look"
         );
+        if log_bytes == 0 {
+            return Ok(());
+        }
         // A delete of a missing key takes no space, so the sum may exceed the limit of an entry.
-        if log_bytes == 0
-            || appender.reserve_by(log_bytes.min(TRANSACTION_BYTES_MAX), || Some(self.space()))?
-        {
+        let bytes = log_bytes.max(self.waits.lacked_bytes).min(TRANSACTION_BYTES_MAX);
+        if appender.reserve_by(bytes, || Some(self.space()))? {
             appender.release();
             return Ok(());
         }

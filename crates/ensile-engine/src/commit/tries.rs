@@ -65,7 +65,9 @@ fn busy_under_locks(db: &Database, tx: &mut Transaction<'_>, waker: &Waker) -> R
     kept.enter(
         |pinned, Context { sets, waits, .. }| {
             let worker = session::worker_of(shared, worker);
-            let turned = Turned { task: Some(CommitTask { waker, waits }), ..Turned::default() };
+            let (mut waker, has_witnesses) = (Some(waker.clone()), sets.nodes.len() > 0);
+            let task = CommitTask { waker: &mut waker, waits, has_witnesses };
+            let turned = Turned { task: Some(task), ..Turned::default() };
             let mut commit = Commit { shared, worker, sets, pinned, turned };
             let versions = commit.worker.blocks.place();
             commit.place()?;
@@ -148,6 +150,25 @@ fn a_blind_write_commits_by_its_next_try_over_a_row_that_changed_in_between() ->
     db.run(|other| other.put(&rows, &1, &vec![3; 900]))?;
     tx.try_commit(&waker)?;
     assert_eq!(db.run(|tx| tx.get(&rows, &1))?, Some(vec![2]));
+    Ok(())
+}
+
+/// The delete of a key without a record looks at the key's leaf in each try.
+#[test]
+fn a_delete_of_a_missing_key_binds_the_next_try_to_no_record() -> Result<()> {
+    let (db, (_, waker)) = (Database::in_memory()?, Counts::new());
+    let rows = db.table::<u64, Vec<u8>>("rows")?;
+    db.run(|tx| tx.put(&rows, &1, &vec![1]))?;
+    let mut tx = db.begin();
+    tx.put(&rows, &1, &vec![2])?;
+    tx.put(&rows, &7, &vec![2])?;
+    assert!(tx.delete(&rows, &7)?, "its own row");
+    busy_under_locks(&db, &mut tx, &waker)?;
+    assert_eq!(tx.leaves(), 0, "the transaction has looked for no row");
+    // The row gets another record.
+    db.run(|other| other.put(&rows, &1, &vec![3; 900]))?;
+    tx.try_commit(&waker)?;
+    assert_eq!(db.run(|tx| Ok((tx.get(&rows, &1)?, tx.get(&rows, &7)?)))?, (Some(vec![2]), None));
     Ok(())
 }
 

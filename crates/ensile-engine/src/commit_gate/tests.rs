@@ -202,7 +202,11 @@ impl Wake for Counts {
 impl Scene {
     /// A commit of a task makes way: true if the way is free.
     fn makes_way(&self, waker: &Waker, number: &mut Option<u64>) -> bool {
-        self.gate.try_make_way(&self.clock, waker, number)
+        self.gate.try_make_way(&self.clock, &mut Some(waker.clone()), number)
+    }
+
+    fn request(&self, waker: &Waker) -> u64 {
+        self.gate.request_turn(waker, &self.clock).expect("it is open")
     }
 
     fn try_begin(&self, number: u64, waker: &Waker) -> Option<super::ClosureTurn<'_>> {
@@ -221,7 +225,7 @@ fn p2_a_commit_of_a_task_is_called_at_the_end_of_the_turn_and_the_next_turn_wait
     scene.beside_a_turn_of_another_thread(|| {
         assert!(!scene.makes_way(&waker, &mut number) && !scene.makes_way(&waker, &mut number));
         assert_eq!((scene.gate.passing_commits(), commit.calls()), (1, 0), "one commit, whatever its tries");
-        request = scene.gate.request_turn(&next_waker, &scene.clock);
+        request = scene.request(&next_waker);
     });
     assert_eq!((commit.calls(), next.calls()), (1, 0));
     assert!(scene.makes_way(&waker, &mut number), "the turn has ended");
@@ -249,7 +253,7 @@ fn p2_a_task_that_waits_for_a_slow_commit_is_called_by_the_heartbeat() {
     let ((_, waker), (next, next_waker)) = (Counts::new(&scene), Counts::new(&scene));
     let mut number = None;
     scene.beside_a_turn_of_another_thread(|| assert!(!scene.makes_way(&waker, &mut number)));
-    let request = scene.gate.request_turn(&next_waker, &scene.clock);
+    let request = scene.request(&next_waker);
     scene.clock.advance(Duration::from_millis(10) - Duration::from_nanos(1));
     scene.gate.tick(&scene.clock);
     assert_eq!(next.calls(), 0, "the commit has time");
@@ -260,6 +264,41 @@ fn p2_a_task_that_waits_for_a_slow_commit_is_called_by_the_heartbeat() {
     assert!(scene.makes_way(&waker, &mut number), "the thread has the turn");
     drop(turn);
     scene.gate.leave(number.expect("it made way"), &scene.clock);
+}
+
+#[test]
+fn p1_a_task_that_does_not_try_again_delays_one_turn() {
+    let scene = Arc::new(Scene::new());
+    let (_, waker) = Counts::new(&scene);
+    let mut number = None;
+    scene.beside_a_turn_of_another_thread(|| assert!(!scene.makes_way(&waker, &mut number)));
+    let request = scene.request(&waker);
+    assert!(scene.try_begin(request, &waker).is_none(), "the task has time");
+    scene.clock.advance(Duration::from_millis(10));
+    drop(scene.try_begin(request, &waker).expect("the task had its time"));
+    assert_eq!(scene.gate.passing_commits(), 0, "the turn has ended its passing");
+    let next = scene.request(&waker);
+    drop(scene.try_begin(next, &waker).expect("the task delays no other turn"));
+    scene.beside_a_turn_of_another_thread(|| assert!(!scene.makes_way(&waker, &mut number)));
+    assert_eq!(scene.gate.passing_commits(), 1, "the task has made way again");
+    scene.gate.leave(number.expect("it made way"), &scene.clock);
+}
+
+/// The user code may run under an object's lock, for which the waker may wait.
+#[test]
+fn o8_user_code_leaves_the_wakers_to_the_heartbeat() {
+    let scene = Arc::new(Scene::new());
+    let ((one, first_waker), (other, next_waker)) = (Counts::new(&scene), Counts::new(&scene));
+    let first = scene.request(&first_waker);
+    let next = scene.request(&next_waker);
+    let code = UserCode::begin();
+    scene.gate.withdraw_turn(first, &scene.clock);
+    scene.gate.call_refused(&first_waker);
+    drop(code);
+    assert_eq!((one.calls(), other.calls()), (1, 0));
+    scene.gate.tick(&scene.clock);
+    assert_eq!((one.calls(), other.calls()), (2, 1));
+    scene.gate.withdraw_turn(next, &scene.clock);
 }
 
 #[test]
@@ -288,13 +327,13 @@ fn p1_requests_of_tasks_and_of_threads_share_one_order() {
     let scene = Arc::new(Scene::new());
     let ((one, first_waker), (other, last_waker)) = (Counts::new(&scene), Counts::new(&scene));
     let turn = scene.take_turn();
-    let first = scene.gate.request_turn(&first_waker, &scene.clock);
+    let first = scene.request(&first_waker);
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| drop(scene.take_turn()));
         while scene.gate.turns.lock().waiting.len() < 2 {
             std::thread::yield_now();
         }
-        let last = scene.gate.request_turn(&last_waker, &scene.clock);
+        let last = scene.request(&last_waker);
         assert!(
             scene.try_begin(first, &first_waker).is_none() && scene.try_begin(last, &last_waker).is_none()
         );
@@ -313,7 +352,7 @@ fn p1_a_task_that_does_not_answer_is_passed_over_and_keeps_its_place() {
     let scene = Arc::new(Scene::new());
     let wakers = [(); 3].map(|()| Counts::new(&scene));
     let turn = scene.take_turn();
-    let numbers = wakers.each_ref().map(|(_, waker)| scene.gate.request_turn(waker, &scene.clock));
+    let numbers = wakers.each_ref().map(|(_, waker)| scene.request(waker));
     drop(turn);
     let calls = || wakers.each_ref().map(|(counts, _)| counts.calls());
     assert_eq!(calls(), [1, 0, 0]);
@@ -334,7 +373,7 @@ fn p1_a_task_that_does_not_answer_is_passed_over_and_keeps_its_place() {
 fn p1_a_thread_does_not_wait_for_ever_behind_a_task_that_does_not_answer() {
     let scene = Arc::new(Scene::new());
     let (counts, waker) = Counts::new(&scene);
-    let request = scene.gate.request_turn(&waker, &scene.clock);
+    let request = scene.request(&waker);
     assert_eq!(counts.calls(), 1, "its turn may begin");
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| drop(scene.take_turn()));
@@ -351,8 +390,8 @@ fn p1_a_thread_does_not_wait_for_ever_behind_a_task_that_does_not_answer() {
 fn p2_the_withdrawal_of_the_first_request_calls_the_next() {
     let scene = Arc::new(Scene::new());
     let ((one, first_waker), (other, next_waker)) = (Counts::new(&scene), Counts::new(&scene));
-    let first = scene.gate.request_turn(&first_waker, &scene.clock);
-    let next = scene.gate.request_turn(&next_waker, &scene.clock);
+    let first = scene.request(&first_waker);
+    let next = scene.request(&next_waker);
     assert_eq!((one.calls(), other.calls()), (1, 0));
     scene.gate.withdraw_turn(first, &scene.clock);
     assert_eq!(other.calls(), 1);
@@ -366,7 +405,7 @@ fn p2_close_calls_all_tasks() {
     let mut number = None;
     scene.beside_a_turn_of_another_thread(|| {
         assert!(!scene.makes_way(&waker, &mut number));
-        let asked = scene.gate.request_turn(&request_waker, &scene.clock);
+        let asked = scene.request(&request_waker);
         scene.gate.close();
         scene.gate.wake_released();
         assert_eq!((commit.calls(), request.calls()), (1, 1));
@@ -377,6 +416,9 @@ fn p2_close_calls_all_tasks() {
         assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
         scene.gate.withdraw_turn(asked, &scene.clock);
         scene.gate.leave(number.expect("it made way"), &scene.clock);
+        let late = scene.gate.request_turn(&request_waker, &scene.clock);
+        assert!(matches!(late, Err(Error::Closed)), "{late:?}");
+        assert_eq!(request.calls(), 2, "a refused task asks for the reason");
     });
 }
 

@@ -16,6 +16,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
+use ensile_base::wakers::{clone_waker, drop_waker};
 use ensile_epoch::Epochs;
 
 use super::{ClosureTurn, Gate, PASSING_NANOS_MAX};
@@ -121,21 +122,42 @@ impl TurnQueue {
 impl Gate {
     /// Queues a task's request of a turn. Returns the number of the turn. `waker` is called once the turn may begin,
     /// also before the return.
-    pub(crate) fn request_turn(&self, waker: &Waker, clock: &Clock) -> u64 {
-        let waker = waker.clone();
+    ///
+    /// # Errors
+    /// [`Error::Closed`]. [`Error::Misuse`] if the waker cannot be cloned.
+    pub(crate) fn request_turn(&self, waker: &Waker, clock: &Clock) -> Result<u64> {
+        let waker = clone_waker(waker).ok_or_else(no_clone)?;
         let mut turns = self.turns.lock();
+        // Under the lock: a close from now on finds the request (P2).
+        if self.is_closed() {
+            turns.wakers.release(waker);
+            self.unlock_and_wake(turns);
+            return Err(Error::Closed);
+        }
         let number = turns.waiting.add(TurnWaiter::Task(waker));
         self.end_if_overdue(&mut turns, clock);
         turns.release_next(clock);
         self.unlock_and_wake(turns);
-        number
+        Ok(number)
+    }
+
+    /// Calls the waker of a refused request, so that its task asks for the reason.
+    pub(crate) fn call_refused(&self, waker: &Waker) {
+        let Some(waker) = clone_waker(waker) else { return };
+        if !self.process.is_this() {
+            // I4: a forked child takes no lock.
+            return self.call_backs().call(waker);
+        }
+        let mut turns = self.turns.lock();
+        turns.wakers.release(waker);
+        self.unlock_and_wake(turns);
     }
 
     /// Begins the requested turn for this thread, for at most `longest`, if the turn may begin. Otherwise `waker` is
     /// called once the turn may begin.
     ///
     /// # Errors
-    /// [`Error::Closed`].
+    /// As for [`Gate::request_turn`].
     pub(crate) fn try_begin_turn<'g>(
         &'g self,
         number: u64,
@@ -144,21 +166,24 @@ impl Gate {
         epochs: &Epochs,
         clock: &'g Clock,
     ) -> Result<Option<ClosureTurn<'g>>> {
-        let waker = waker.clone();
+        let waker = clone_waker(waker).ok_or_else(no_clone)?;
         let mut turns = self.turns.lock();
         self.end_if_overdue(&mut turns, clock);
         if self.is_closed() {
             self.unlock_and_wake(turns);
+            drop_waker(waker);
             return Err(Error::Closed);
         }
         if turns.may_begin(number, clock) {
-            return Ok(Some(self.begin(turns, number, longest, epochs, clock)));
+            let turn = self.begin(turns, number, longest, epochs, clock);
+            drop_waker(waker);
+            return Ok(Some(turn));
         }
         // Under the lock that has shown another turn: the end of the other turn finds the waker (P2).
         let replaced = turns.waiting.set_waker(number, waker);
         turns.release_next(clock);
         self.unlock_and_wake(turns);
-        drop(replaced);
+        drop_waker(replaced);
         Ok(None)
     }
 
@@ -169,6 +194,12 @@ impl Gate {
         self.changed.notify_all();
         turns.release_next(clock);
         self.unlock_and_wake(turns);
-        drop(withdrawn);
+        drop_waker(withdrawn);
     }
+}
+
+/// Error of a call whose waker panicked at its clone.
+#[cold]
+pub(crate) fn no_clone() -> Error {
+    Error::Misuse("the clone of the waker panicked: use a waker that can be cloned".to_owned())
 }

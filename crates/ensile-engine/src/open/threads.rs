@@ -117,6 +117,10 @@ fn heartbeat(shared: &SharedState, tick: impl Fn(&SharedState, &mut dyn FnMut(Ad
                 left = interval.saturating_sub(serve_boundary(shared, advanced));
             }
         });
+        // A waker has closed the database.
+        if shared.heartbeat.stop.is_stopped() {
+            return;
+        }
         left = shared.collect_for(&mut shared.heartbeat.collector.lock(), left);
     }
 }
@@ -220,8 +224,9 @@ fn checkpoint(shared: &SharedState, checkpointer: usize) {
 /// Runs a tick: begins an epoch, updates the limits of freeable garbage, frees some garbage of workers and long unused
 /// memory (M2), and expires readers that hold back too much (E6). `then` is called as soon as the result of the epoch's
 /// begin is known.
+///
+/// The tick ends overdue turns, and calls wakers of tasks at its end: wakers may be slow, and may close the database.
 pub(crate) fn heartbeat_tick(shared: &SharedState, then: &mut dyn FnMut(Advance)) {
-    shared.life.gate.tick(&shared.clock);
     let advanced = advance(shared);
     if !matches!(advanced, Advance::Advanced(_)) {
         shared.epochs.scan();
@@ -240,6 +245,11 @@ pub(crate) fn heartbeat_tick(shared: &SharedState, then: &mut dyn FnMut(Advance)
         shared.report_idle_use(&mut collector);
     }
     shared.memory.give_back_step();
+    shared.life.gate.tick(&shared.clock);
+    if let Some(log) = &shared.storage.log {
+        // A logger in a slow sync has given buffers back, and calls nobody before the end of its step.
+        log.wake_for_space();
+    }
 }
 
 /// Step between two ticks: closes the epoch of a boundary that is not served yet. The step wakes no logger: the next

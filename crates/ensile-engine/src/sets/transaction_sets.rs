@@ -102,16 +102,21 @@ impl Sets<'_> {
     }
 
     /// Forgets the results of a commit's preparation, after the commit has given everything back, so that the commit
-    /// can begin anew. Each entry is placed again: its record may be replaced by then. If the transaction has witnessed
-    /// leaves, the entries keep their records. The witness of an absent key includes the commit's own placeholder, and
-    /// only the placeholder's lock shows if another commit has filled the key since (C2).
+    /// can begin anew. Each entry is placed again: its record may be replaced by then. The witnesses of deletes of
+    /// missing keys are forgotten too.
+    ///
+    /// If the transaction had witnesses before the commit (`has_witnesses`), all witnesses stay, and the entries keep
+    /// their records. The witness of an absent key includes the commit's own placeholder, and only the placeholder's
+    /// lock shows if another commit has filled the key since (C2).
     #[cold]
-    pub(crate) fn forget_preparation(&mut self) {
+    pub(crate) fn forget_preparation(&mut self, has_witnesses: bool) {
         let Self { reads, nodes, writes, order, .. } = self;
         order.clear();
-        let keeps_records = nodes.len() > 0;
+        if !has_witnesses {
+            nodes.clear();
+        }
         for write in &mut writes.entries {
-            write.forget_preparation(keeps_records);
+            write.forget_preparation(has_witnesses);
             // The commit has expected its own lock on the record, and has given the lock back.
             if let Some(read) = write.read.and_then(|at| reads.get_mut(at as usize)) {
                 read.word = read.word.without_lock_bit();

@@ -17,23 +17,32 @@ pub(crate) struct CommitWaits {
     pub(crate) passing: Option<u64>,
     /// Registration for log space.
     pub(crate) space: Option<SpaceWait>,
+    /// Log space that a try lacked behind its look ahead, in bytes; 0 without such a try. The next try looks for as
+    /// much: a look for less would succeed at once, again and again.
+    pub(crate) lacked_bytes: usize,
 }
 
 impl CommitWaits {
+    /// Ends the registration for log space: the commit waits for a turn's end now.
+    #[cold]
+    pub(crate) fn end_space(&mut self, shared: &SharedState) {
+        if let (Some(wait), Some(log)) = (self.space.take(), &shared.storage.log) {
+            log.withdraw_space_wait(wait);
+        }
+    }
+
     /// Ends all registrations. In a forked child the registrations are forgotten (I4). Out of line: the paths of
     /// closures do not come here.
     #[cold]
     #[inline(never)]
     pub(crate) fn end(&mut self, shared: &SharedState) {
-        let Self { passing, space } = std::mem::take(self);
+        let mut ended = std::mem::take(self);
         if !shared.life.is_own_process() {
             return;
         }
-        if let Some(number) = passing {
+        if let Some(number) = ended.passing {
             shared.life.gate.leave(number, &shared.clock);
         }
-        if let (Some(wait), Some(log)) = (space, &shared.storage.log) {
-            log.withdraw_space_wait(wait);
-        }
+        ended.end_space(shared);
     }
 }

@@ -55,6 +55,8 @@ pub struct Transaction<'db> {
     durability: Durability,
     /// Reason why later reads, writes and the commit fail; `None` while the transaction is open.
     ended: Option<Ended>,
+    /// True for the transaction of a closure, which the database commits.
+    is_of_closure: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +134,7 @@ impl<'db> Transaction<'db> {
             Err(error) if matches!(error.cause(), Some(DurabilityError::Forked)) => Some(Ended::Forked),
             Err(_) => Some(Ended::Closed),
         };
-        Self { database, session: ManuallyDrop::new(Some(session)), durability, ended }
+        Self { database, session: ManuallyDrop::new(Some(session)), durability, ended, is_of_closure: false }
     }
 
     /// Begins a transaction that commits before its thread does anything else: the transaction takes the worker at
@@ -140,7 +142,8 @@ impl<'db> Transaction<'db> {
     #[inline(always)]
     pub(crate) fn begin_at_once(database: DatabaseRef<'db>, durability: Durability) -> Self {
         let session = session::take(&database).begin(&database);
-        Self { database, session: ManuallyDrop::new(Some(session)), durability, ended: None }
+        let session = ManuallyDrop::new(Some(session));
+        Self { database, session, durability, ended: None, is_of_closure: true }
     }
 
     /// Pin and context.

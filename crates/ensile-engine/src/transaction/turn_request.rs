@@ -1,6 +1,8 @@
 //! Turns without a wait, for event loops (P1, P2).
 //!
-//! Invariant: A request waits in the order of the gate until its turn begins, or until its drop.
+//! Invariants:
+//! - A request waits in the order of the gate until its turn begins, or until its drop.
+//! - The waker of a refused request is called at once. Each try then returns the reason.
 //!
 //! Neighbours: `commit_gate` has the order; `retry_loop` takes turns for closures.
 
@@ -23,8 +25,18 @@ const USED_UP: &str = "a request begins one turn: request another turn";
 pub struct TurnRequest<'db> {
     database: DatabaseRef<'db>,
     longest: Duration,
-    /// Number of the turn at the gate; `None` after the begin of the turn, and for a refused request.
-    number: Option<u64>,
+    state: RequestState,
+}
+
+/// State of a request.
+#[derive(Debug)]
+enum RequestState {
+    /// The number of the turn at the gate, which has not begun.
+    Waiting(u64),
+    /// The turn has begun.
+    Begun,
+    /// The reason why the turn does not begin.
+    Refused(Error),
 }
 
 /// A turn of the calling thread, in which no other thread's commit takes effect: see [`Database::request_turn`]. A drop
@@ -45,7 +57,7 @@ impl std::fmt::Debug for CommitTurn<'_> {
 
 impl std::fmt::Debug for TurnRequest<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TurnRequest").field("number", &self.number).finish_non_exhaustive()
+        f.debug_struct("TurnRequest").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
@@ -58,6 +70,10 @@ impl Database {
     /// begin; [`TurnRequest::try_begin`] then begins the turn. A request without a try within 10 ms of the call is
     /// passed over, and keeps its place in the order. The turn lasts `longest`, and 10 seconds at most. Keep a turn
     /// short: the commits of all other threads wait.
+    ///
+    /// A refused request calls `waker` at once, and [`TurnRequest::try_begin`] returns the reason. Any thread of the
+    /// database or of the application may call a waker. So a waker returns soon, and takes no lock that the application
+    /// holds around calls of the database.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -92,12 +108,20 @@ impl Database {
 
 impl<'db> TurnRequest<'db> {
     fn new(database: DatabaseRef<'db>, longest: Duration, waker: &Waker) -> Self {
-        let is_open = database.life.check_open().is_ok();
-        // The first try returns the reason of a refusal.
-        let number = is_open.then(|| database.life.gate.request_turn(waker, &database.clock));
+        let gate = &database.life.gate;
+        let state = match database.life.check_open() {
+            Ok(()) => match gate.request_turn(waker, &database.clock) {
+                Ok(number) => RequestState::Waiting(number),
+                Err(refusal) => RequestState::Refused(refusal),
+            },
+            Err(refusal) => {
+                gate.call_refused(waker);
+                RequestState::Refused(refusal)
+            }
+        };
         let longest = longest.min(Duration::from_millis(TURN_MILLIS_MAX));
-        debug_assert!(number != Some(0), "turns are numbered from 1");
-        Self { database, longest, number }
+        debug_assert!(!matches!(state, RequestState::Waiting(0)), "turns are numbered from 1");
+        Self { database, longest, state }
     }
 
     /// Begins the turn, for this thread, if the turn may begin: the turn of another party has ended, and each party
@@ -107,18 +131,21 @@ impl<'db> TurnRequest<'db> {
     /// A request begins one turn. A thread that has a turn already gets the next turn after the end of its turn.
     ///
     /// # Errors
-    /// [`Error::Closed`]. [`Error::Misuse`] if the turn of this request has begun before. [`Error::InCallBack`] in a
-    /// call-back of objects.
+    /// [`Error::Closed`]. [`Error::Misuse`] if the turn of this request has begun before, or if the waker cannot be
+    /// cloned. [`Error::InCallBack`] in a call-back of objects, and for a request of such a call-back.
     pub fn try_begin(&mut self, waker: &Waker) -> Result<Option<CommitTurn<'db>>> {
-        let Self { database, longest, number } = self;
+        let Self { database, longest, state } = self;
         let shared: &SharedState = database;
         shared.life.check_open()?;
-        let Some(waiting) = *number else { return Err(Error::Misuse(USED_UP.to_owned())) };
-        let turn =
-            shared.life.gate.try_begin_turn(waiting, waker, *longest, &shared.epochs, &shared.clock)?;
+        let number = match state {
+            RequestState::Waiting(number) => *number,
+            RequestState::Begun => return Err(Error::Misuse(USED_UP.to_owned())),
+            RequestState::Refused(refusal) => return Err(refusal.clone()),
+        };
+        let turn = shared.life.gate.try_begin_turn(number, waker, *longest, &shared.epochs, &shared.clock)?;
         Ok(turn.map(|turn| {
             debug_assert!(shared.life.gate.is_mine() || turn.is_over(), "the turn is this thread's (P1)");
-            *number = None;
+            *state = RequestState::Begun;
             CommitTurn { number: turn.into_number(), database: database.another(), _of_thread: PhantomData }
         }))
     }
@@ -128,7 +155,7 @@ impl Drop for TurnRequest<'_> {
     fn drop(&mut self) {
         let life = &self.database.life;
         // I4: a forked child takes no lock of the gate.
-        if let Some(number) = self.number.take()
+        if let RequestState::Waiting(number) = self.state
             && life.is_own_process()
         {
             life.gate.withdraw_turn(number, &self.database.clock);

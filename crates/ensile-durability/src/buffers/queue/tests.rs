@@ -87,7 +87,10 @@ fn a_large_buffer_takes_the_place_of_free_ones_and_is_not_kept() {
 
 /// A search without a wait: true if it has registered the waker.
 fn registers(queue: &BufferQueue, bound: usize, number: &mut Option<u64>) -> bool {
-    match queue.find_fresh(8, bound, || false, Waker::noop(), number).expect("no file is needed") {
+    match queue
+        .find_fresh(8, bound, || false, &mut Some(Waker::noop().clone()), number)
+        .expect("no file is needed")
+    {
         FoundBuffer::Registered => true,
         FoundBuffer::Fresh(buffer) => {
             queue.give_back_empty(buffer);

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::LOG_BUFFER_BYTES;
+use ensile_disk::Operation;
+use ensile_durability::UserCode;
 use ensile_sim::SimDisk;
 
 use crate::commit::tries::{Counts, beside_a_turn};
@@ -55,6 +57,13 @@ impl Driven {
         self.put_long(1)?.submit()?;
         let mut tx = self.put_long(2)?;
         assert!(matches!(tx.try_commit(waker), Err(Error::Busy)), "the logger has not stepped");
+        Ok(tx)
+    }
+
+    /// A transaction whose entry is larger than a usual log buffer.
+    fn put_large(&self, key: u64) -> Result<Transaction<'_>> {
+        let mut tx = self.db.begin();
+        tx.put(&self.rows, &key, &vec![key as u8; 2 * LOG_BUFFER_BYTES])?;
         Ok(tx)
     }
 
@@ -136,6 +145,147 @@ fn p2_a_full_buffer_that_a_later_step_writes_does_not_lose_the_wake_up() -> Resu
     }
     driven.beat();
     tx.try_commit(&waker).map(drop)
+}
+
+#[test]
+fn p2_during_a_slow_sync_the_heartbeat_calls_the_waker() -> Result<()> {
+    let driven = Driven::open(|builder| builder)?;
+    let (counts, waker) = Counts::new();
+    let mut tx = driven.without_space(&waker)?;
+    driven.clock.advance(Duration::from_millis(40));
+    driven.db.heartbeat_step();
+    assert_eq!(counts.calls(), 0, "the buffer is not written");
+    driven.disk.stall(&[Operation::Sync]);
+    let tried = std::thread::scope(|scope| {
+        let logger = scope.spawn(|| driven.db.logger_step(0));
+        while driven.disk.waiting() == 0 && !logger.is_finished() {
+            std::thread::yield_now();
+        }
+        driven.db.heartbeat_step();
+        let (calls, is_stalled) = (counts.calls(), driven.disk.waiting() == 1);
+        let tried = tx.try_commit(&waker).map(drop);
+        driven.disk.release();
+        (calls, is_stalled, tried)
+    });
+    assert!(matches!(tried, (1, true, Ok(()))), "{tried:?}");
+    Ok(())
+}
+
+#[test]
+fn p2_a_buffer_that_a_try_gives_back_does_not_call_its_own_task() -> Result<()> {
+    let driven = Driven::open(|builder| builder)?;
+    let (counts, waker) = Counts::new();
+    // One large buffer at a time.
+    driven.put_large(1)?.submit()?;
+    let mut tx = driven.put_large(2)?;
+    for _ in 0..3 {
+        assert!(matches!(tx.try_commit(&waker), Err(Error::Busy)));
+        // The entry of this transaction has no records, so the worker keeps an empty buffer.
+        let mut nothing = driven.db.begin();
+        nothing.put(&driven.rows, &7, &vec![7])?;
+        assert!(nothing.delete(&driven.rows, &7)?, "its own row");
+        nothing.try_commit(Waker::noop())?;
+    }
+    driven.db.heartbeat_step();
+    assert_eq!(counts.calls(), 0, "no space has come");
+    driven.beat();
+    assert_eq!(counts.calls(), 1);
+    tx.try_commit(&waker)?;
+    assert_eq!(driven.length(2)?, Some(2 * LOG_BUFFER_BYTES));
+    Ok(())
+}
+
+/// A look for less would succeed, and the try would lack the space again.
+#[test]
+fn p2_a_try_looks_for_the_space_that_the_try_before_lacked() -> Result<()> {
+    let driven = Driven::open(|builder| builder)?;
+    let (counts, waker) = Counts::new();
+    driven.put_large(1)?.submit()?;
+    let mut tx = driven.db.begin();
+    tx.put(&driven.rows, &2, &vec![2])?;
+    tx.run_outside_call(|context| context.waits.lacked_bytes = 2 * LOG_BUFFER_BYTES);
+    assert!(matches!(tx.try_commit(&waker), Err(Error::Busy)));
+    driven.beat();
+    assert_eq!(counts.calls(), 1);
+    tx.try_commit(&waker)?;
+    assert_eq!(tx.run_outside_call(|context| context.waits.lacked_bytes), 0);
+    assert_eq!(driven.length(2)?, Some(1));
+    Ok(())
+}
+
+#[test]
+fn a_commit_that_is_busy_for_a_turn_does_not_wait_for_space_any_more() -> Result<()> {
+    let driven = Driven::open(|builder| builder)?;
+    let (counts, waker) = Counts::new();
+    let mut tx = driven.without_space(&waker)?;
+    beside_a_turn(&driven.db, || {
+        assert!(matches!(tx.try_commit(&waker), Err(Error::Busy)));
+        driven.beat();
+        assert_eq!(counts.calls(), 0, "it waits for the turn's end");
+        Ok(())
+    })?;
+    assert_eq!(counts.calls(), 1);
+    tx.try_commit(&waker).map(drop)
+}
+
+#[test]
+fn e4_a_try_leaves_its_worker_to_the_thread_whatever_its_outcome() -> Result<()> {
+    let (db, (_, waker)) = (Database::in_memory()?, Counts::new());
+    let rows = db.table::<u64, Vec<u8>>("rows")?;
+    let has_worker =
+        |tx: &Transaction<'_>| tx.session.as_ref().is_some_and(|session| session.worker.is_some());
+    let mut done = db.begin();
+    done.put(&rows, &1, &vec![1])?;
+    done.try_commit(&waker)?;
+    let mut lost = db.begin();
+    assert_eq!(lost.get(&rows, &1)?, Some(vec![1]));
+    lost.put(&rows, &2, &vec![1])?;
+    db.run(|other| other.put(&rows, &1, &vec![2]))?;
+    assert!(matches!(lost.try_commit(&waker), Err(Error::Conflict)));
+    assert!(!has_worker(&done) && !has_worker(&lost));
+    // A thread that runs no closures keeps its worker too.
+    std::thread::scope(|scope| {
+        let begins = || {
+            let mut tx = db.begin();
+            tx.put(&rows, &3, &vec![1])?;
+            tx.try_commit(&waker)?;
+            Ok::<_, Error>(db.shared().workers.idle.lock().len())
+        };
+        assert_eq!(scope.spawn(begins).join().expect("no panic")?, 0);
+        Ok(())
+    })
+}
+
+/// The drop of an earlier waker within a try does not end the try, and the commit gives everything back.
+#[test]
+fn e1_no_panic_of_a_waker_interrupts_a_try() -> Result<()> {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("the drop of a waker panics in this test");
+        }
+    }
+    let (db, (_, waker)) = (Database::in_memory()?, Counts::new());
+    let rows = db.table::<u64, Vec<u8>>("rows")?;
+    let mut tx = db.begin();
+    tx.put(&rows, &1, &vec![1])?;
+    beside_a_turn(&db, || {
+        let first = Arc::new(Panics);
+        assert!(matches!(tx.try_commit(&Waker::from(Arc::clone(&first))), Err(Error::Busy)));
+        drop(first);
+        // The registration has the last reference.
+        assert!(
+            matches!(tx.try_commit(&waker), Err(Error::Busy)),
+            "the drop of the first waker has panicked"
+        );
+        Ok(())
+    })?;
+    tx.try_commit(&waker)?;
+    assert_eq!(db.run(|tx| tx.get(&rows, &1))?, Some(vec![1]));
+    Ok(())
 }
 
 #[test]
@@ -252,7 +402,7 @@ fn p2_in_anothers_turn_a_try_is_busy_and_the_turns_end_calls_its_waker() -> Resu
 }
 
 #[test]
-fn p1_a_busy_transaction_that_is_dropped_or_runs_in_a_closure_holds_no_turn_back() -> Result<()> {
+fn p1_a_busy_transaction_that_is_dropped_holds_no_turn_back() -> Result<()> {
     let (db, (counts, waker)) = (Database::in_memory()?, Counts::new());
     let rows = db.table::<u64, Vec<u8>>("rows")?;
     beside_a_turn(&db, || {
@@ -261,19 +411,20 @@ fn p1_a_busy_transaction_that_is_dropped_or_runs_in_a_closure_holds_no_turn_back
         assert!(matches!(tx.try_commit(&waker), Err(Error::Busy)));
         drop(tx);
         assert_eq!((db.shared().life.gate.passing_commits(), Arc::strong_count(&counts)), (0, 2));
-        let refused = db.run(|tx| {
-            tx.put(&rows, &1, &vec![1])?;
-            tx.try_commit(&waker).map(drop)
-        });
-        assert!(matches!(refused, Err(Error::Busy)), "a closure's own error");
-        assert_eq!((db.shared().life.gate.passing_commits(), Arc::strong_count(&counts)), (0, 2));
         Ok(())
-    })?;
-    let misuse = db.run(|tx| {
+    })
+}
+
+#[test]
+fn a_try_in_a_closure_is_refused_and_the_closure_commits() -> Result<()> {
+    let (db, (_, waker)) = (Database::in_memory()?, Counts::new());
+    let rows = db.table::<u64, Vec<u8>>("rows")?;
+    db.run(|tx| {
         tx.put(&rows, &1, &vec![1])?;
-        tx.try_commit(&waker).map(drop)
-    });
-    assert!(matches!(misuse, Err(Error::Misuse(_))), "the closure's own commit has ended its transaction");
+        assert!(matches!(tx.try_commit(&waker), Err(Error::Misuse(why)) if why.contains("closure")));
+        tx.put(&rows, &2, &vec![2])
+    })?;
+    assert_eq!(db.run(|tx| Ok((tx.get(&rows, &1)?, tx.get(&rows, &2)?)))?, (Some(vec![1]), Some(vec![2])));
     Ok(())
 }
 
@@ -289,8 +440,24 @@ fn a_request_begins_one_turn_and_a_closed_database_none() -> Result<()> {
     let mut waiting = db.request_turn(longest, &waker);
     db.close()?;
     assert!(matches!(waiting.try_begin(&waker), Err(Error::Closed)));
+    let before = counts.calls();
     let mut late = db.request_turn(longest, &waker);
+    assert_eq!(counts.calls(), before + 1, "its task asks for the reason");
     assert!(matches!(late.try_begin(&waker), Err(Error::Closed)));
+    Ok(())
+}
+
+#[test]
+fn o8_a_request_of_user_code_is_refused_and_the_heartbeat_calls_its_waker() -> Result<()> {
+    let driven = Driven::open(|builder| builder)?;
+    let (counts, waker) = Counts::new();
+    let code = UserCode::begin();
+    let mut request = driven.db.request_turn(Duration::from_secs(1), &waker);
+    drop(code);
+    assert_eq!(counts.calls(), 0, "the user code may hold a lock");
+    driven.beat();
+    assert_eq!(counts.calls(), 1);
+    assert!(matches!(request.try_begin(&waker), Err(Error::InCallBack)), "the reason stays");
     Ok(())
 }
 
