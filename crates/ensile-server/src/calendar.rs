@@ -14,13 +14,13 @@ use ensile_base::sync::{AtomicU64, Ordering};
 /// Time of a server in milliseconds since 1970. All clones have one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar {
-    source: TimeSource,
+    source: CalendarSource,
     newest: Arc<NewestTime>,
 }
 
 /// Source of the time.
 #[derive(Clone, Debug)]
-enum TimeSource {
+enum CalendarSource {
     Machine,
     /// A time that stands still until the clock is advanced.
     #[cfg(feature = "simulation")]
@@ -47,7 +47,7 @@ impl NewestTime {
         if millis <= newest {
             return newest;
         }
-        // Relaxed: see above.
+        // Relaxed: the number stands for itself, and the larger of two stores stays.
         self.millis.fetch_max(millis, Ordering::Relaxed).max(millis)
     }
 }
@@ -55,22 +55,22 @@ impl NewestTime {
 impl Calendar {
     /// The machine's time.
     pub(crate) fn of_machine() -> Self {
-        Self { source: TimeSource::Machine, newest: Arc::default() }
+        Self { source: CalendarSource::Machine, newest: Arc::default() }
     }
 
     /// The time of a manual clock that begins at this time, in milliseconds since 1970.
     #[cfg(feature = "simulation")]
     pub(crate) fn of_clock(begin_millis: u64, clock: Clock) -> Self {
-        Self { source: TimeSource::Manual { begin_millis, clock }, newest: Arc::default() }
+        Self { source: CalendarSource::Manual { begin_millis, clock }, newest: Arc::default() }
     }
 
     /// Time in milliseconds since 1970.
     #[inline]
     pub(crate) fn millis(&self) -> u64 {
         let millis = match &self.source {
-            TimeSource::Machine => unix_millis(),
+            CalendarSource::Machine => unix_millis(),
             #[cfg(feature = "simulation")]
-            TimeSource::Manual { begin_millis, clock } => begin_millis + clock.nanos() / 1_000_000,
+            CalendarSource::Manual { begin_millis, clock } => begin_millis + clock.nanos() / 1_000_000,
         };
         self.newest.not_before(millis)
     }
@@ -83,7 +83,7 @@ impl Calendar {
 
     /// True if a test moves the time, and takes the sweeper's steps.
     pub(crate) fn is_manual(&self) -> bool {
-        !matches!(self.source, TimeSource::Machine)
+        !matches!(self.source, CalendarSource::Machine)
     }
 }
 

@@ -274,8 +274,8 @@ pub(crate) fn watch(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
 /// Number of times that the rows of expired keys are removed, if other transactions change the rows meanwhile.
 const REMOVAL_TRIES: usize = 4;
 
-/// Removes the rows of expired keys, so that the removal is no change of a watched key. A failure is no error: the watch
-/// then sees the removal as a change.
+/// Removes the rows of expired keys, so that the removal is no change of a watched key. A failure is no error: the
+/// watch then sees the removal as a change.
 fn remove_expired(
     server: &ServedDatabase,
     database: u32,

@@ -218,9 +218,9 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         Ok(counts)
     }
 
-    /// Visits the rows of the database, those of expired keys too, in the order of their hashes, from a hash on, until `visit`
-    /// breaks. No value is copied. The rows of expired keys stay, so a walk may miss a key that a transaction with an earlier time still
-    /// sees.
+    /// Visits the rows of the database, those of expired keys too, in the order of their hashes, from a hash on, until
+    /// `visit` breaks. No value is copied. The rows of expired keys stay, so a walk may miss a key that a transaction
+    /// with an earlier time still sees.
     pub(crate) fn walk(
         &mut self,
         from_hash: u64,
