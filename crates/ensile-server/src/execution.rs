@@ -62,6 +62,7 @@ fn run_in(
         Keyspace::new(tx, server.model(), call.client.database, call.loop_state.stripe, now_millis);
     let mut data = DataCall { keyspace, request: call.request };
     let ran = reply.write(|reply| function(&mut data, reply));
+    call.client.own.copied_bytes = data.keyspace.copied_bytes;
     if let Err(error) = &ran
         && !matches!(error, CommandError::Engine(_))
     {
@@ -204,6 +205,14 @@ impl RunQueue {
     }
 }
 
+/// Largest number of bytes that the commands of a queue copy: other clients of the loop wait meanwhile.
+const COPIED_BYTES_MAX: usize = 256 << 20;
+
+fn too_many_copies(bytes: usize) -> Error {
+    debug_assert!(bytes > COPIED_BYTES_MAX, "the queue is refused beyond the limit only");
+    Error::TooLarge { what: "the transaction's sum of read values", bytes, bytes_max: COPIED_BYTES_MAX }
+}
+
 /// Carries out all queued requests in a transaction, and writes the array of their replies.
 fn run_queue_in(
     server: &ServedDatabase,
@@ -212,6 +221,7 @@ fn run_queue_in(
     reply: &mut NewReply<'_>,
 ) -> RunQueue {
     let (mut failed, mut has_failed) = (None, false);
+    let mut copied_bytes = 0;
     let now_millis = server.now_millis();
     let epoch = exec.call_each(reply, |_, mut call, command: &'static Command, reply| {
         let function = match command.function {
@@ -238,6 +248,10 @@ fn run_queue_in(
                 reply.write(|reply| reply.null());
             }
             Err(_) => has_failed = true,
+        }
+        copied_bytes += call.client.own.copied_bytes;
+        if copied_bytes > COPIED_BYTES_MAX && failed.is_none() {
+            failed = Some(too_many_copies(copied_bytes));
         }
         Epoch::ZERO
     });

@@ -27,6 +27,8 @@ pub(crate) struct Keyspace<'k, 'db> {
     pub(crate) now_millis: i64,
     /// Content id of the database, once it is read.
     content: Option<u32>,
+    /// Bytes of values that were copied for the command.
+    pub(crate) copied_bytes: usize,
 }
 
 /// The place of a key, and the header of the row that is there.
@@ -70,7 +72,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         stripe: u32,
         now_millis: i64,
     ) -> Self {
-        Self { tx, model, database, stripe, now_millis, content: None }
+        Self { tx, model, database, stripe, now_millis, content: None, copied_bytes: 0 }
     }
 
     /// Content id of the database.
@@ -97,6 +99,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<StoredValue>> {
         let (content, hash) = (self.content()?, self.model.key_hash(key));
         let row = self.tx.get(&self.model.keys, &(content, hash, key))?;
+        self.copied_bytes += row.as_ref().map_or(0, |row| row.bytes.len());
         let slot = Slot { content, hash, header: row.as_ref().map(|row| row.header) };
         let is_present = self.is_present(slot, key)?;
         Ok(row.filter(|_| is_present))
@@ -140,6 +143,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     pub(crate) fn value_slot(&mut self, key: &[u8]) -> Result<ValueSlot> {
         let (content, hash) = (self.content()?, self.model.key_hash(key));
         let row = self.tx.get(&self.model.keys, &(content, hash, key))?;
+        self.copied_bytes += row.as_ref().map_or(0, |row| row.bytes.len());
         let slot = Slot { content, hash, header: row.as_ref().map(|row| row.header) };
         let slot = self.emptied_if_expired(slot, key)?;
         Ok(ValueSlot { slot, value: row.filter(|_| slot.header.is_some()) })
