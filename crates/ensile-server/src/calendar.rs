@@ -47,7 +47,7 @@ impl NewestTime {
         if millis <= newest {
             return newest;
         }
-        // Relaxed: the number stands for itself, and the larger of two stores stays.
+        // Relaxed: the number stands for itself.
         self.millis.fetch_max(millis, Ordering::Relaxed).max(millis)
     }
 }
