@@ -20,6 +20,7 @@ use ensile_serving::{ANSWERED, Client, Exec, NewReply, Outcome};
 use crate::command::{Command, CommandFunction};
 use crate::commands::{CommandError, CommandResult, DataCall, DataFunction};
 use crate::model::Keyspace;
+use crate::model::keyspace::check_copies;
 use crate::served_database::{ClientData, ServedCall, ServedDatabase, Watch};
 
 /// Carries out a command over data as a transaction of its own.
@@ -205,14 +206,6 @@ impl RunQueue {
     }
 }
 
-/// Largest number of bytes that the commands of a queue copy: other clients of the loop wait meanwhile.
-const COPIED_BYTES_MAX: usize = 256 << 20;
-
-fn too_many_copies(bytes: usize) -> Error {
-    debug_assert!(bytes > COPIED_BYTES_MAX, "the queue is refused beyond the limit only");
-    Error::TooLarge { what: "the transaction's sum of read values", bytes, bytes_max: COPIED_BYTES_MAX }
-}
-
 /// Carries out all queued requests in a transaction, and writes the array of their replies.
 fn run_queue_in(
     server: &ServedDatabase,
@@ -250,9 +243,7 @@ fn run_queue_in(
             Err(_) => has_failed = true,
         }
         copied_bytes += call.client.own.copied_bytes;
-        if copied_bytes > COPIED_BYTES_MAX && failed.is_none() {
-            failed = Some(too_many_copies(copied_bytes));
-        }
+        failed = failed.take().or_else(|| check_copies(copied_bytes).err());
         Epoch::ZERO
     });
     RunQueue { epoch, failed, is_rolled_back: has_failed && server.rolls_back() }

@@ -10,7 +10,7 @@
 
 use std::ops::ControlFlow;
 
-use ensile::{Prefix, Readable, Result, Transaction};
+use ensile::{Error, Prefix, Readable, Result, Transaction};
 
 use super::stored_value::{NewValue, StoredValue, ValueHeader, ValueSummary};
 use super::{ExpiryRow, KeyRow, Model, contents};
@@ -238,6 +238,20 @@ impl<'k, 'db> Keyspace<'k, 'db> {
             visit(KeyAt { hash, key: &key, header: value.header, is_expired })
         })
     }
+}
+
+/// Largest number of bytes that the commands of a queue copy: other clients of the loop wait meanwhile.
+const COPIED_BYTES_MAX: usize = 256 << 20;
+
+/// Refuses a queue whose commands have copied this many bytes of values.
+///
+/// # Errors
+/// [`Error::TooLarge`].
+pub(crate) fn check_copies(bytes: usize) -> Result<()> {
+    if bytes <= COPIED_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::TooLarge { what: "the transaction's sum of read values", bytes, bytes_max: COPIED_BYTES_MAX })
 }
 
 /// Numbers of keys of a database.
