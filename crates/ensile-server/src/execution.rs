@@ -24,6 +24,7 @@ use crate::command::{Command, CommandFunction};
 use crate::commands::{CommandError, CommandResult, DataCall, DataFunction};
 use crate::contest::RunPermit;
 use crate::model::Keyspace;
+use crate::model::keyspace::check_copies;
 use crate::pending::{ClientBefore, GivenUp, PendingCommit, PendingExec, QueueEnd, RunQueue, validated};
 use crate::served_database::{ServedCall, ServedDatabase, Watch};
 
@@ -127,6 +128,7 @@ fn run_in(
         Keyspace::new(tx, server.model(), call.client.database, call.loop_state.stripe, now_millis);
     let mut data = DataCall { keyspace, request: call.request };
     let ran = reply.write(|reply| function(&mut data, reply));
+    call.client.own.copied_bytes = data.keyspace.copied_bytes;
     if let Err(error) = &ran
         && !matches!(error, CommandError::Engine(_))
     {
@@ -302,6 +304,7 @@ fn run_queue_in(
     reply: &mut NewReply<'_>,
 ) -> RunQueue {
     let (mut failed, mut has_failed, mut is_too_long) = (None, false, false);
+    let mut copied_bytes = 0;
     let epoch = exec.call_each(reply, |_, mut call, command: &'static Command, reply| {
         let function = match command.function {
             CommandFunction::Data(function) => function,
@@ -328,6 +331,8 @@ fn run_queue_in(
             }
             Err(_) => has_failed = true,
         }
+        copied_bytes += call.client.own.copied_bytes;
+        failed = failed.take().or_else(|| check_copies(copied_bytes).err());
         Epoch::ZERO
     });
     let given_up = match (is_too_long, has_failed && server.rolls_back()) {
@@ -368,8 +373,8 @@ pub(crate) fn watch(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
 /// Number of times that the rows of expired keys are removed, if other transactions change the rows meanwhile.
 const REMOVAL_TRIES: usize = 4;
 
-/// Removes the rows of expired keys, so that the removal is no change of a watched key. A failure is no error: the watch
-/// then sees the removal as a change.
+/// Removes the rows of expired keys, so that the removal is no change of a watched key. A failure is no error: the
+/// watch then sees the removal as a change.
 fn remove_expired(
     server: &ServedDatabase,
     database: u32,

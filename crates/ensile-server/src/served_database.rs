@@ -75,6 +75,8 @@ pub(crate) struct LoopData {
 pub(crate) struct ClientData {
     /// True if the client has given the password.
     pub(crate) is_authenticated: bool,
+    /// Bytes of values that the last command over data has copied.
+    pub(crate) copied_bytes: usize,
     /// The keys that the next `EXEC` rests on.
     pub(crate) watch: Option<Watch>,
     /// Losses of the request that is set aside.

@@ -34,6 +34,10 @@ const LOOK_MILLIS: u64 = 1000;
 /// The thread of a server that removes rows.
 #[derive(Debug)]
 pub(crate) struct Sweeper {
+    #[cfg_attr(
+        not(feature = "simulation"),
+        expect(dead_code, reason = "only a test takes the thread's steps")
+    )]
     work: Arc<SweeperWork>,
     signal: Arc<SweeperStop>,
     thread: Mutex<Option<JoinHandle<()>>>,

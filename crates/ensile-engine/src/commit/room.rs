@@ -4,8 +4,8 @@
 //! - M4: a commit looks at the room before its first change of the index, and again between its entries. So between
 //!   two looks a worker allocates the memory of one entry at most. A commit with much data sets its memory aside
 //!   first.
-//! - A commit with a put is refused at the limit. A commit of deletes alone is refused once the reserve for deletes is
-//!   used up. A commit of the catalogue is never refused.
+//! - A commit with a put is refused at the limit. A commit of deletes, and of puts into tables that use the reserve for
+//!   deletes, is refused once the reserve is used up. A commit of the catalogue is never refused.
 //!
 //! Neighbours: [`Commit::run`](super::Commit) begins here if the memory has a limit; `prepare` looks between entries.
 
@@ -41,7 +41,7 @@ impl Commit<'_, '_> {
             self.worker.commit.slot().bound_epoch().is_none(),
             "what may be refused is obtained before binding (E1)"
         );
-        let bytes: u64 = self.sets.writes.entries.iter().map(bytes_of).sum();
+        let bytes: u64 = self.sets.writes.entries.iter().map(|write| self.bytes_of(write)).sum();
         let refused_from = match bytes {
             _ if self.is_of_catalogue() => None,
             0 => Some(MemoryRoom::Exhausted),
@@ -52,6 +52,13 @@ impl Commit<'_, '_> {
         let has_room = !blocks.lacks_room()
             && (bytes < SET_ASIDE_MIN || refused_from.is_none() || blocks.set_aside(bytes));
         if has_room { Ok(()) } else { Err(Error::memory_full(self.shared.memory.memory_use())) }
+    }
+
+    /// Bytes that the memory of an entry takes below the limit; 0 for a delete, and in a table that uses the reserve.
+    fn bytes_of(&self, write: &Write<'_>) -> u64 {
+        debug_assert!(self.shared.settings.is_memory_limited, "other commits count no bytes (M4)");
+        let table = self.shared.tables.logged_table(write.table);
+        if table.is_some_and(|table| table.uses_reserve()) { 0 } else { bytes_of(write) }
     }
 }
 

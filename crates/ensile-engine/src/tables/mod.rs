@@ -9,7 +9,7 @@ pub(crate) mod catalog;
 pub(crate) mod logged_tables;
 pub(crate) mod side_index;
 
-use ensile_base::sync::{Arc, OnceLock};
+use ensile_base::sync::{Arc, AtomicBool, OnceLock, Ordering};
 
 use crossbeam_utils::CachePadded;
 use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
@@ -65,6 +65,8 @@ pub(crate) struct TableCore {
     pub(crate) indexes: Box<[Arc<IndexCore>]>,
     /// Prefetch plan for a record, used as soon as its address is known.
     pub(crate) fetch: Fetch,
+    /// True if puts use the reserve for deletes (M4).
+    uses_reserve: AtomicBool,
     name: String,
     key_type: String,
     value_type: String,
@@ -100,6 +102,7 @@ impl TableCore {
             pages,
             indexes: indexes.into_boxed_slice(),
             fetch: Fetch::of_rows(spec.row_bytes),
+            uses_reserve: AtomicBool::new(false),
             name: spec.name.clone(),
             key_type: spec.key_type.clone(),
             value_type: spec.value_type.clone(),
@@ -109,6 +112,18 @@ impl TableCore {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// True if puts use the reserve for deletes (M4).
+    pub(crate) fn uses_reserve(&self) -> bool {
+        // Relaxed: a setting. A put that misses the setting is refused, and may be repeated.
+        self.uses_reserve.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_uses_reserve(&self) {
+        debug_assert!(self.id & VOLATILE == 0, "entries of an index have no setting of their own");
+        // Relaxed: a setting, which is never taken back.
+        self.uses_reserve.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn key_type(&self) -> &str {

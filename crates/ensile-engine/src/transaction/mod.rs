@@ -210,7 +210,8 @@ impl<'db> Transaction<'db> {
         debug_assert!(self.ended.is_none(), "the caller refuses calls after a failure");
         self.database.life.check_table(table)?;
         let memory = &self.database.memory;
-        if memory.room() < MemoryRoom::Full || table.id == CATALOG_ID {
+        let refused_from = if table.uses_reserve() { MemoryRoom::Exhausted } else { MemoryRoom::Full };
+        if memory.room() < refused_from || table.id == CATALOG_ID {
             return Ok(());
         }
         Err(Error::memory_full(memory.memory_use()))

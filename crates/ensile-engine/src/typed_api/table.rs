@@ -43,6 +43,40 @@ impl<K: Key, V: Value> Table<K, V> {
         self.core.name()
     }
 
+    /// Permits puts into this table at the limit of the memory, in transactions that otherwise only delete: for rows
+    /// that change with deletes, such as counts. The setting holds until the close of the database.
+    ///
+    /// The rows must be few. Their memory comes from the reserve for deletes, and deletes are refused, too, once the
+    /// reserve is used up.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// use ensile::{Database, Error, Readable};
+    ///
+    /// let db = Database::builder_in_memory().memory_bytes_max(1 << 20).open()?;
+    /// let (notes, counts) = (db.table::<u64, Vec<u8>>("notes")?, db.table::<u32, u64>("counts")?);
+    /// counts.use_delete_reserve();
+    /// let write = |key: u64| {
+    ///     db.run(|tx| {
+    ///         tx.put(&notes, &key, &vec![0; 100_000])?;
+    ///         tx.put(&counts, &0, &(key + 1))
+    ///     })
+    /// };
+    /// let full = (0..100).try_for_each(write);
+    /// assert!(matches!(full, Err(Error::MemoryFull { .. })));
+    /// db.run(|tx| {
+    ///     let count = tx.get(&counts, &0)?.unwrap_or(0);
+    ///     tx.put(&counts, &0, &(count - 1))?;
+    ///     tx.delete(&notes, &0)
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn use_delete_reserve(&self) {
+        self.core.set_uses_reserve();
+    }
+
     /// The secondary index called `name`, with keys of type `S`.
     ///
     /// # Errors

@@ -151,7 +151,7 @@ fn existing_database(number: i64) -> Result<u32, CommandError> {
 /// `KEYS pattern`
 pub(crate) fn keys(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let pattern = check_pattern(call.argument(1))?;
-    let mut found = KeyList::default();
+    let mut found = FoundKeys::default();
     call.keyspace.walk(0, |at| {
         if !at.is_expired && glob::matches(pattern, at.key) {
             found.push(at.key);
@@ -169,13 +169,13 @@ pub(crate) fn keys(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
 
 /// Keys one behind the other.
 #[derive(Default)]
-struct KeyList {
+struct FoundKeys {
     bytes: Vec<u8>,
     /// Ends of the keys in `bytes`.
     ends: Vec<usize>,
 }
 
-impl KeyList {
+impl FoundKeys {
     fn push(&mut self, key: &[u8]) {
         self.bytes.extend_from_slice(key);
         self.ends.push(self.bytes.len());
@@ -216,7 +216,7 @@ pub(crate) fn scan(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
         }
     }
     let count = count.min(SCAN_COUNT_MAX);
-    let mut found = KeyList::default();
+    let mut found = FoundKeys::default();
     let (mut seen, mut last_hash, mut next) = (0, None, 0);
     call.keyspace.walk(cursor, |at| {
         let is_full = seen >= count || found.bytes.len() >= SCAN_BYTES_MAX;

@@ -10,7 +10,7 @@
 
 use std::ops::ControlFlow;
 
-use ensile::{Prefix, Readable, Result, Transaction};
+use ensile::{Error, Prefix, Readable, Result, Transaction};
 
 use super::stored_value::{NewValue, StoredValue, ValueHeader, ValueSummary};
 use super::{ExpiryRow, KeyRow, Model, contents};
@@ -27,6 +27,8 @@ pub(crate) struct Keyspace<'k, 'db> {
     pub(crate) now_millis: i64,
     /// Content id of the database, once it is read.
     content: Option<u32>,
+    /// Bytes of values that were copied for the command.
+    pub(crate) copied_bytes: usize,
 }
 
 /// The place of a key, and the header of the row that is there.
@@ -70,7 +72,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         stripe: u32,
         now_millis: i64,
     ) -> Self {
-        Self { tx, model, database, stripe, now_millis, content: None }
+        Self { tx, model, database, stripe, now_millis, content: None, copied_bytes: 0 }
     }
 
     /// Content id of the database.
@@ -97,6 +99,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<StoredValue>> {
         let (content, hash) = (self.content()?, self.model.key_hash(key));
         let row = self.tx.get(&self.model.keys, &(content, hash, key))?;
+        self.copied_bytes += row.as_ref().map_or(0, |row| row.bytes.len());
         let slot = Slot { content, hash, header: row.as_ref().map(|row| row.header) };
         let is_present = self.is_present(slot, key)?;
         Ok(row.filter(|_| is_present))
@@ -140,6 +143,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     pub(crate) fn value_slot(&mut self, key: &[u8]) -> Result<ValueSlot> {
         let (content, hash) = (self.content()?, self.model.key_hash(key));
         let row = self.tx.get(&self.model.keys, &(content, hash, key))?;
+        self.copied_bytes += row.as_ref().map_or(0, |row| row.bytes.len());
         let slot = Slot { content, hash, header: row.as_ref().map(|row| row.header) };
         let slot = self.emptied_if_expired(slot, key)?;
         Ok(ValueSlot { slot, value: row.filter(|_| slot.header.is_some()) })
@@ -218,9 +222,9 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         Ok(counts)
     }
 
-    /// Visits the rows of the database, those of expired keys too, in the order of their hashes, from a hash on, until `visit`
-    /// breaks. No value is copied. The rows of expired keys stay, so a walk may miss a key that a transaction with an earlier time still
-    /// sees.
+    /// Visits the rows of the database, those of expired keys too, in the order of their hashes, from a hash on, until
+    /// `visit` breaks. No value is copied. The rows of expired keys stay, so a walk may miss a key that a transaction
+    /// with an earlier time still sees.
     pub(crate) fn walk(
         &mut self,
         from_hash: u64,
@@ -234,6 +238,20 @@ impl<'k, 'db> Keyspace<'k, 'db> {
             visit(KeyAt { hash, key: &key, header: value.header, is_expired })
         })
     }
+}
+
+/// Largest number of bytes that the commands of a queue copy: other clients of the loop wait meanwhile.
+const COPIED_BYTES_MAX: usize = 256 << 20;
+
+/// Refuses a queue whose commands have copied this many bytes of values.
+///
+/// # Errors
+/// [`Error::TooLarge`].
+pub(crate) fn check_copies(bytes: usize) -> Result<()> {
+    if bytes <= COPIED_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::TooLarge { what: "the transaction's sum of read values", bytes, bytes_max: COPIED_BYTES_MAX })
 }
 
 /// Numbers of keys of a database.

@@ -16,8 +16,8 @@
 //! - A transaction that adds or removes a key changes the count of its own stripe, so two loops do not conflict.
 //! - A content id is used once. Every access to keys reads the database's row, so `FLUSHDB` conflicts with accesses
 //!   that `FLUSHDB` overtakes.
-//! - The hash is the same in every version and on every machine, given the seed. The seed is drawn at the first open, so
-//!   that clients cannot choose keys with one hash.
+//! - The hash is the same in every version and on every machine, given the seed. The seed is drawn at the first open,
+//!   so that clients cannot choose keys with one hash.
 //!
 //! Neighbours: commands read and write through [`Keyspace`]; the sweeper removes expired keys and abandoned contents.
 
@@ -64,7 +64,7 @@ pub(crate) struct Model {
     pub(crate) counts: Table<(u32, u32), i64>,
     pub(crate) expiries: Table<ExpiryRow, ()>,
     pub(crate) abandoned: Table<u32, ()>,
-    hash: KeyHash,
+    hash: ClientKeyHash,
     /// True if the sweeper cannot remove rows, as on a full disk.
     is_stuck: AtomicBool,
 }
@@ -78,15 +78,20 @@ impl Model {
             Some(seed) => Ok(seed),
             None => tx.put(&seeds, &KEY_HASH_SEED, &new_seed).map(|()| new_seed),
         })?;
-        Ok(Self {
+        let model = Self {
             keys: db.table("redis.keys")?,
             databases: db.table("redis.databases")?,
             counts: db.table("redis.counts")?,
             expiries: db.table("redis.expiries")?,
             abandoned: db.table("redis.abandoned")?,
-            hash: KeyHash::new(seed),
+            hash: ClientKeyHash::new(seed),
             is_stuck: AtomicBool::new(false),
-        })
+        };
+        // `DEL` and `FLUSHDB` free memory at the limit, so the few rows that change with them are written there.
+        model.databases.use_delete_reserve();
+        model.counts.use_delete_reserve();
+        model.abandoned.use_delete_reserve();
+        Ok(model)
     }
 
     /// Hash of a client's key.
@@ -110,11 +115,11 @@ impl Model {
 
 /// Hash of clients' keys, which orders the rows of a database: rapidhash, version 3, with secrets from a seed.
 #[derive(Debug)]
-struct KeyHash {
+struct ClientKeyHash {
     secrets: RapidSecrets,
 }
 
-impl KeyHash {
+impl ClientKeyHash {
     fn new(seed: u64) -> Self {
         Self { secrets: RapidSecrets::seed(seed) }
     }
@@ -129,12 +134,12 @@ impl KeyHash {
 mod tests {
     use ensile::Database;
 
-    use super::{KeyHash, Model};
+    use super::{ClientKeyHash, Model};
 
     #[test]
     fn the_hash_of_a_key_never_changes() {
         let hashes = |seed: u64| {
-            let hash = KeyHash::new(seed);
+            let hash = ClientKeyHash::new(seed);
             [&b""[..], b"a", b"user:1000", &[0xff; 100]].map(|key| hash.of_key(key))
         };
         assert_eq!(
@@ -163,6 +168,6 @@ mod tests {
     fn a_database_keeps_the_seed_of_its_first_open() {
         let db = Database::in_memory().expect("a new database");
         let hashes = [1, 2].map(|seed| Model::open(&db, seed).expect("new tables").key_hash(b"k"));
-        assert_eq!(hashes, [KeyHash::new(1).of_key(b"k"); 2]);
+        assert_eq!(hashes, [ClientKeyHash::new(1).of_key(b"k"); 2]);
     }
 }

@@ -9,7 +9,8 @@
 //! ```
 //! Invariants:
 //! - The form never changes; a new kind gets a new number.
-//! - A read in place, such as a scan, copies no bytes: the view of a [`StoredValue`] has the header and the length only.
+//! - A read in place, such as a scan, copies no bytes: the view of a [`StoredValue`] has the header and the length
+//!   only.
 //!
 //! Neighbours: [`super::Keyspace`] reads and writes rows.
 

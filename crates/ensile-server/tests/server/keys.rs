@@ -140,3 +140,26 @@ fn replies_have_the_types_of_the_third_version() {
         ",
     );
 }
+
+#[test]
+fn keys_are_removed_at_the_limit_of_memory() {
+    let mut rig = Rig::limited(1 << 20);
+    let value = vec![b'v'; 50_000];
+    let mut keys = 0;
+    let refused = loop {
+        let reply = rig.ask_bytes(rig.client, &[b"SET", format!("k{keys}").as_bytes(), &value]);
+        if reply.starts_with(b"-") {
+            break String::from_utf8_lossy(&reply).into_owned();
+        }
+        keys += 1;
+        assert!(keys < 100, "the memory has a limit");
+    };
+    assert!(refused.contains("memory"), "{refused}");
+    rig.play("DEL k0 | :1");
+    rig.play("UNLINK k1 | :1");
+    rig.play("GETDEL k2 | $50000..");
+    rig.play("FLUSHALL | +OK\nDBSIZE | :0");
+    rig.server.sweep().expect("no conflict");
+    rig.pass(2000);
+    rig.play("SET k v | +OK");
+}

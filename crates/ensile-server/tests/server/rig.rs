@@ -42,6 +42,14 @@ impl Rig {
         Self::over(builder.open().expect("a new database"), &clock, set)
     }
 
+    /// A server without a log, with a limit of the memory in bytes.
+    pub(crate) fn limited(bytes: u64) -> Self {
+        let clock = Clock::manual();
+        let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads();
+        let db = builder.memory_bytes_max(bytes).open().expect("a new database");
+        Self::over(db, &clock, |builder| builder)
+    }
+
     /// A server with a log on this disk.
     pub(crate) fn on(disk: &SimDisk, set: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
         let clock = Clock::manual();

@@ -274,3 +274,21 @@ fn a_client_watches_a_bounded_number_of_keys() {
     let refused = rig.ask_bytes(rig.client, &words);
     assert!(refused.starts_with(b"-ERR WATCH of too many keys"), "{refused:?}");
 }
+
+#[test]
+fn a_queue_reads_a_bounded_number_of_bytes() {
+    let mut rig = Rig::new();
+    let value = vec![b'v'; 1 << 19];
+    assert_eq!(rig.ask_bytes(rig.client, &[b"SET", b"k", &value]), b"+OK\r\n");
+    for (reads, is_refused) in [(512, false), (513, true)] {
+        rig.play("MULTI | +OK\nINCR n | +QUEUED");
+        (0..reads).for_each(|_| rig.play("GETRANGE k 0 0 | +QUEUED\nSTRLEN k | +QUEUED"));
+        let reply = rig.ask(rig.client, "EXEC");
+        assert_eq!(
+            reply.starts_with("-ERR the transaction's sum of read values"),
+            is_refused,
+            "{reply:.100}"
+        );
+    }
+    rig.play("GET n | $1 1");
+}
