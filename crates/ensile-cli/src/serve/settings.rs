@@ -51,8 +51,8 @@ pub(super) struct GivenSettings {
     /// nothing that was replied, a crash of the machine the last fraction of a second [default: always]
     #[arg(long, value_name = "always|everysec|no", value_parser = values::appendfsync)]
     appendfsync: Option<Appendfsync>,
-    /// Largest memory of the data, as 4gb; 0 is no limit. At the limit writes get an OOM error, and reads and deletes go
-    /// on [default: 0]
+    /// Largest memory of the data, as 4gb; 0 is no limit. At the limit writes get an OOM error, and reads and deletes
+    /// go on [default: 0]
     #[arg(long, value_name = "BYTES", value_parser = values::memory_bytes)]
     maxmemory: Option<usize>,
     /// noeviction: nothing is evicted [default: noeviction]
