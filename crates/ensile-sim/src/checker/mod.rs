@@ -28,6 +28,8 @@ mod writes;
 
 pub use findings::{Anomaly, Kind, Report, Summary};
 
+use ensile_base::Tid;
+
 use crate::history::{History, Outcome, Predicate, Value};
 use findings::Findings;
 use graph::Dependencies;
@@ -100,6 +102,9 @@ fn find_tid_disorder(dependencies: &Dependencies<'_>, findings: &mut Findings<'_
         if own.outcome != Outcome::Committed || own.tid.bits() == 0 {
             continue;
         }
+        // The receipt of a transaction without writes may have a later epoch than the reads (N19): the result waits
+        // longer for its durability, and has no effect that a crash could keep.
+        let is_lifted = writes.of(reader).is_empty() && own.tid == Tid::first_of(own.tid.epoch());
         for observation in reads.of(reader) {
             let version = versions.get(observation.version());
             let writer = Some(version.writer).filter(|writer| *writer != NONE && *writer != reader);
@@ -123,7 +128,8 @@ fn find_tid_disorder(dependencies: &Dependencies<'_>, findings: &mut Findings<'_
                 });
             }
             let next = versions.next(observation.version()).map(|next| versions.get(next).writer);
-            let next = next.filter(|next| *next != reader && headers[*next as usize].tid.bits() != 0);
+            let next = next
+                .filter(|next| !is_lifted && *next != reader && headers[*next as usize].tid.bits() != 0);
             if let Some(next) = next.filter(|next| headers[*next as usize].tid.epoch() < own.tid.epoch()) {
                 findings.add(Kind::EpochOrder, &[reader, next], |_| {
                     let key = writes.keys[version.key as usize];

@@ -404,6 +404,14 @@ fn tids_and_epochs_against_what_was_read() {
 }
 
 #[test]
+fn a_result_without_writes_may_wait_for_a_later_epoch() {
+    let mut story = Story::new();
+    story.commit_as(LONG, Some(tid(2, 0)), |t| t.read(1, None));
+    story.commit_as(LONG, Some(tid(1, 0)), |t| t.write(1, 10));
+    story.passes();
+}
+
+#[test]
 fn a_crash_takes_back_what_was_durable_or_seen() {
     let mut story = Story::new();
     story.commit_as((1, 2), Some(tid(3, 0)), |t| t.write(1, 10));
