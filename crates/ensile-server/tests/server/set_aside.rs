@@ -18,13 +18,14 @@ struct OthersTurn {
 impl OthersTurn {
     fn begin(db: &Database) -> Self {
         let (db, (end, ended), (tell, begun)) = (db.clone(), mpsc::channel(), mpsc::channel());
-        let thread = std::thread::spawn(move || {
+        let thread = std::thread::Builder::new().spawn(move || {
             let mut request = db.request_turn(Duration::from_secs(10), Waker::noop());
             let turn = request.try_begin(Waker::noop()).expect("an open database").expect("the only turn");
             tell.send(()).expect("the test waits");
             let _: Result<(), mpsc::RecvError> = ended.recv();
             drop(turn);
         });
+        let thread = thread.expect("the system has a thread");
         begun.recv().expect("the turn begins");
         Self { end: Some(end), thread: Some(thread) }
     }

@@ -128,8 +128,8 @@ fn find_tid_disorder(dependencies: &Dependencies<'_>, findings: &mut Findings<'_
                 });
             }
             let next = versions.next(observation.version()).map(|next| versions.get(next).writer);
-            let next = next
-                .filter(|next| !is_lifted && *next != reader && headers[*next as usize].tid.bits() != 0);
+            let next =
+                next.filter(|next| !is_lifted && *next != reader && headers[*next as usize].tid.bits() != 0);
             if let Some(next) = next.filter(|next| headers[*next as usize].tid.epoch() < own.tid.epoch()) {
                 findings.add(Kind::EpochOrder, &[reader, next], |_| {
                     let key = writes.keys[version.key as usize];
