@@ -77,7 +77,7 @@ fn restored(disk: &SimDisk, from: &str, to: &str, at: Option<Epoch>) -> Result<C
 
 /// Another machine with the same bytes, on which no process runs, with space for anything.
 fn at_rest(disk: &SimDisk) -> SimDisk {
-    let copy = copy_at_rest(&disk);
+    let copy = copy_at_rest(disk);
     copy.set_device("backup", None);
     copy
 }

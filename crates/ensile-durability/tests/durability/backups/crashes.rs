@@ -26,7 +26,7 @@ fn n12_a_crash_at_any_call_of_a_backup_leaves_the_old_state_or_the_new_one() {
         for moment in &moments {
             for survival in Survival::ALL {
                 let at = format!("round {round}, call {}, {survival:?}", moment.number);
-                let copy = crashed(&moment, survival);
+                let copy = crashed(moment, survival);
                 if is_created(&copy, "backup") {
                     let found = loaded(&copy, "backup");
                     let is_new = found == new;

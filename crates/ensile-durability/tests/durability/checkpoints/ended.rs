@@ -17,7 +17,7 @@ const UNIT_BYTES: u64 = 4 << 10;
 
 /// A folder at rest as an examination sees it, on a copy of the disk.
 pub(crate) fn examined_at_rest(disk: &SimDisk) -> Examination {
-    let copy = copy_at_rest(&disk);
+    let copy = copy_at_rest(disk);
     copy.heal();
     examine(&(Arc::new(copy) as Arc<dyn Disk>), &Framing).expect("is read")
 }

@@ -42,7 +42,7 @@ fn h1_h3_power_that_fails_at_any_call_of_shipping_leaves_a_state_to_take_over() 
     for moment in &moments {
         for survival in Survival::ALL {
             let at = format!("call {}, {survival:?}", moment.number);
-            let copy = crashed(&moment, survival);
+            let copy = crashed(moment, survival);
             let (epoch, found) = check(&copy, "b", least, &at);
             assert_eq!(&found, state_at(&states, epoch), "{at}");
             news += u64::from(epoch.number() > least);

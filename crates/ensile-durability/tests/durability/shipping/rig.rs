@@ -444,7 +444,7 @@ pub(super) fn ship_watched(disk: &SimDisk, machine: &Machine, mut least: Epoch) 
             (manifest, seen) = (stats.manifest, seen + 1);
             assert!(stats.shipped_epoch >= least, "step {step}: {} behind {least}", stats.shipped_epoch);
             least = stats.shipped_epoch;
-            let copy = copy_at_rest(&disk);
+            let copy = copy_at_rest(disk);
             let report =
                 taken_over(&copy, "watched").unwrap_or_else(|error| panic!("manifest {manifest}: {error}"));
             assert_eq!(report.epoch, least);

@@ -21,7 +21,7 @@ fn crashed_everywhere(disk: &SimDisk, life: &Life, keep: usize, states: &mut Sta
     for moment in &moments {
         for survival in Survival::ALL {
             let at = format!("call {} of {}, {survival:?}", moment.number, moments.len());
-            let copy = crashed(&moment, survival);
+            let copy = crashed(moment, survival);
             let facts = examined(&copy, "backup");
             assert!(facts.is_whole(), "{at}: {facts:#?}");
             let Some(BackupFacts::Backup { epoch: Some(epoch), .. }) = facts.backup else { panic!("{at}") };
