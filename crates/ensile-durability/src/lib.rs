@@ -4,7 +4,7 @@
 //! The crate serves any [`Recoverable`] state that appends entries (a TID and opaque bytes) and can replay the entries:
 //! - [`OpenStore`] has the folders, [`Log`] a buffer for each worker and the durable epoch D, [`Checkpoints`] bound the
 //!   log.
-//! - [`Recovery`] reads chains of blocks at open and decides on D, torn tails or damage. [`backup()`], [`restore`] and
+//! - [`Recovery`] reads chains of blocks at open and decides on D, torn tails or damage. [`CopySource`] and
 //!   [`examination`] work on folders. No thread is spawned here: all work is offered as steps.
 //!
 //! Invariants are cited by name where they are kept; `docs/internals/protocols/durability.md` argues the invariants.
