@@ -96,14 +96,15 @@ pub use shared_state::Durability;
 pub use transaction::Transaction;
 pub use transaction::prefetch::Prefetch;
 pub use transaction::receipt::Receipt;
-pub use transaction::turn_request::{CommitTurn, TurnRequest};
 pub use typed_api::{Index, Readable, Rows, Source, Table, TableBuilder};
 
-/// Results of writes: the epoch and the TID of a commit, the wait for durability, and the rows of a deleted range.
+/// Results of writes: the epoch and the TID of a commit, the wait for durability, and the rows of a deleted range. Turns
+/// of event loops.
 pub mod receipt {
     pub use ensile_base::{Epoch, Tid};
 
     pub use crate::transaction::receipt::DurableFuture;
+    pub use crate::transaction::turn_request::{CommitTurn, TurnRequest};
     pub use crate::typed_api::RangeDeletion;
 }
 

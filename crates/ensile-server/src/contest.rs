@@ -10,7 +10,8 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use ensile::{CommitTurn, Database, Result, TurnRequest};
+use ensile::receipt::{CommitTurn, TurnRequest};
+use ensile::{Database, Result};
 
 /// Number of losses after which a request gets a turn.
 const LOSSES_FOR_TURN: u32 = 8;

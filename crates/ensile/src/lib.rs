@@ -86,9 +86,8 @@
 #![forbid(unsafe_code)]
 
 pub use ensile_engine::{
-    Builder, CommitTurn, Database, Descending, Durability, Error, ErrorKind, Index, Key, Prefetch, Prefix,
-    Readable, Receipt, Result, Rows, Snapshot, Source, Table, TableBuilder, Transaction, Tuning, TurnRequest,
-    Value,
+    Builder, Database, Descending, Durability, Error, ErrorKind, Index, Key, Prefetch, Prefix, Readable,
+    Receipt, Result, Rows, Snapshot, Source, Table, TableBuilder, Transaction, Tuning, Value,
 };
 #[cfg(feature = "laboratory")]
 pub use ensile_engine::{Exclusive, ExclusiveRows, KeyValue, Variants};
