@@ -171,8 +171,7 @@ pub(crate) static COMMANDS: [Command; 102] = [
         "Begins a checkpoint, which shortens the log",
     )
     .refused_while_queueing(),
-    with_subcommands("CONFIG", ADMIN, &CONFIG, Server(admin::config), "Tells and sets parameters: GET, SET")
-        .refused_while_queueing(),
+    with_subcommands("CONFIG", ADMIN, &CONFIG, Server(admin::config), "Tells and sets parameters: GET, SET"),
     with_subcommands("FUNCTION", ADMIN, &FUNCTION, Server(admin::function), "Drops all functions: FLUSH"),
     missing_command("BITCOUNT"),
     missing_command("BITFIELD"),

@@ -41,7 +41,7 @@ fn errors_while_queueing_abort_the_transaction() {
         ("CONFIG FOO", "-ERR unknown subcommand 'FOO'. Try CONFIG HELP."),
         ("CONFIG SET x", "-ERR wrong number of arguments for 'config|set' command"),
         ("SHUTDOWN", "-ERR Command not allowed inside a transaction"),
-        ("CONFIG SET appendfsync no", "-ERR Command not allowed inside a transaction"),
+        ("BGREWRITEAOF", "-ERR Command not allowed inside a transaction"),
         ("SAVE", "-ERR Command not allowed inside a transaction"),
         ("MONITOR", "-ERR Command not allowed inside a transaction"),
     ] {
