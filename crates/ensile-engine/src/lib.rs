@@ -98,8 +98,8 @@ pub use transaction::prefetch::Prefetch;
 pub use transaction::receipt::Receipt;
 pub use typed_api::{Index, Readable, Rows, Source, Table, TableBuilder};
 
-/// Results of writes: the epoch and the TID of a commit, the wait for durability, and the rows of a deleted range. Turns
-/// of event loops.
+/// Results of writes: the epoch and the TID of a commit, the wait for durability, and the rows of a deleted range.
+/// Turns of event loops.
 pub mod receipt {
     pub use ensile_base::{Epoch, Tid};
 
