@@ -68,7 +68,7 @@ fn redis_cli_has_its_commands() {
         ("-3 GET a", "2"),
         (
             "-3 HELLO",
-            "server ensile-pht\nversion 0.1.0\nmode standalone\nrole master\nproto 3\nid 0\nmodules",
+            "server ensile-pht\nversion 0.1.0\nproto 3\nid 0\nmode standalone\nrole master\nmodules",
         ),
         ("DEL a", "1"),
         ("FLUSHALL", "ERR unknown command 'FLUSHALL', with args beginning with:"),
