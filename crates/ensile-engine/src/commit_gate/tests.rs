@@ -3,7 +3,7 @@
 //! Neighbours: `tests/engine/turns.rs` has closures that lose to others without an end.
 
 use std::ops::ControlFlow;
-use std::sync::{Barrier, mpsc};
+use std::sync::{Arc as StdArc, Barrier, mpsc};
 use std::task::Wake;
 
 use ensile_base::Epoch;
@@ -180,9 +180,9 @@ struct Counts {
 }
 
 impl Counts {
-    fn new(scene: &Arc<Scene>) -> (Arc<Self>, Waker) {
-        let counts = Arc::new(Self { scene: Arc::clone(scene), calls: AtomicU64::new(0) });
-        (Arc::clone(&counts), Waker::from(counts))
+    fn new(scene: &Arc<Scene>) -> (StdArc<Self>, Waker) {
+        let counts = StdArc::new(Self { scene: Arc::clone(scene), calls: AtomicU64::new(0) });
+        (StdArc::clone(&counts), Waker::from(counts))
     }
 
     fn calls(&self) -> u64 {
@@ -192,7 +192,7 @@ impl Counts {
 }
 
 impl Wake for Counts {
-    fn wake(self: Arc<Self>) {
+    fn wake(self: StdArc<Self>) {
         drop(self.scene.gate.turns.lock());
         // Relaxed: as in `calls`.
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -426,7 +426,7 @@ fn p2_close_calls_all_tasks() {
 fn a_waker_that_panics_leaves_the_gate_as_it_was() {
     struct Panics;
     impl Wake for Panics {
-        fn wake(self: Arc<Self>) {
+        fn wake(self: StdArc<Self>) {
             panic!("a waker panics in this test");
         }
     }
@@ -434,7 +434,7 @@ fn a_waker_that_panics_leaves_the_gate_as_it_was() {
     let (counts, waker) = Counts::new(&scene);
     let (mut panics, mut other) = (None, None);
     scene.beside_a_turn_of_another_thread(|| {
-        assert!(!scene.makes_way(&Waker::from(Arc::new(Panics)), &mut panics));
+        assert!(!scene.makes_way(&Waker::from(StdArc::new(Panics)), &mut panics));
         assert!(!scene.makes_way(&waker, &mut other));
     });
     assert_eq!(counts.calls(), 1);
