@@ -42,6 +42,7 @@ pub(super) const NAMES: [(&str, &str); 28] = [
     ("ensile-durability/src/counter.rs", LOGGER),
     ("ensile-memory/src/cache.rs", "free block"),
     ("ensile-memory/src/memory.rs", "memory pool"),
+    ("ensile-memory/src/meter.rs", "memory pool"),
     ("ensile-bench/src/", "workload's own"),
     ("ensile-papers/src/", "workload's own"),
     ("ensile-engine/src/", OWNERS),
