@@ -17,7 +17,7 @@ use super::alternation::{Does, Kind, Observed, Use};
 use super::choices::{Keys, Setup, Workload};
 
 /// Source paths and names of their lines; the first match counts.
-pub(super) const NAMES: [(&str, &str); 28] = [
+pub(super) const NAMES: [(&str, &str); 29] = [
     ("ensile-epoch/src/pin_slot.rs", PIN),
     ("ensile-epoch/src/commit_slot.rs", BINDING),
     ("ensile-epoch/src/epochs.rs", GLOBAL_EPOCH),
