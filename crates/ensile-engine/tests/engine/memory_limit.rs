@@ -272,18 +272,22 @@ fn builder(disk: &SimDisk) -> Builder {
     builder.checkpoints(Schedule::on_demand()).durability(Durability::Relaxed)
 }
 
+/// Makes a checkpoint with all rows: a checkpoint leaves rows of its own epoch to the log.
+fn checkpoint_of_all(db: &Database) -> Result<ensile_engine::checkpoint::CheckpointReport> {
+    let filled = db.epoch();
+    while db.epoch() == filled {
+        std::thread::yield_now();
+    }
+    db.checkpoint()?.wait()
+}
+
 #[test]
 fn a_checkpoint_at_the_limit_succeeds() -> Result<()> {
     let disk = SimDisk::new();
     let db = builder(&disk).memory_bytes_max(LIMIT).open()?;
     let table: Rows = db.table("rows")?;
     let rows = fill(&db, &table, ROW_BYTES);
-    // A checkpoint leaves rows of the present epoch to the log.
-    let filled = db.epoch();
-    while db.epoch() == filled {
-        std::thread::yield_now();
-    }
-    let report = db.checkpoint()?.wait()?;
+    let report = checkpoint_of_all(&db)?;
     assert!(report.entries > rows, "the rows, and the table's definition: {}", report.entries);
     Ok(())
 }
@@ -343,7 +347,7 @@ fn an_open_beyond_the_limit_is_refused_before_rows_are_loaded() -> Result<()> {
     let disk = SimDisk::new();
     let db = builder(&disk).open()?;
     let rows = too_many_rows(&db)?;
-    db.checkpoint()?.wait()?;
+    checkpoint_of_all(&db)?;
     db.close()?;
     drop(db);
     assert!(!is_refused_after_a_load(&disk), "no row is loaded");
