@@ -6,7 +6,7 @@
 //! and not a `cfg`, as counted and uncounted types can stand in one build plan.
 //!
 //! Explored code must not depend on loom's differences: an atomic is larger than its value, and must be made by `new`.
-//! Thread-locals are std's under loom, whose threads share one thread of the machine.
+//! Thread-locals are std's under loom: the threads of loom share one thread of the machine.
 //!
 //! [`Arc`] is for the objects on a transaction's path: tables, the database's core, the slots of epochs and logs. The
 //! counting door notes the counts of owners, and loom the last drop. Neither kind can be a method's `self`, hold a

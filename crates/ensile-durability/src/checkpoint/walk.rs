@@ -35,8 +35,8 @@ pub trait Walk: Sync {
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool;
 
     /// Reports the bytes of the state's rows, or of sample rows, to `cut`, in the order of sections and keys. A cycling
-    /// checkpoint cuts the state into ranges of about equal bytes (SiloR §8), whose bounds are compared by their bytes
-    /// (K4), in a turn that takes every range. The default counts each slice as much as any other.
+    /// checkpoint cuts the state into ranges of about equal bytes (SiloR §8), in a turn that takes every range. The
+    /// bounds of the ranges are compared by their bytes (K4). The default counts each slice as much as any other.
     fn measure(&self, cut: &mut RangeCut) {
         let mut slices: Vec<Slice> = self.slices(cut.most()).into_iter().flatten().collect();
         slices.sort_unstable_by(|a, b| (a.section, &a.from).cmp(&(b.section, &b.from)));

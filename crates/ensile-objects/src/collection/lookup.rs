@@ -36,7 +36,7 @@ fn ask_for_ends<K, T>(cell: &ObjectCell<K, T>) {
 }
 
 /// Locks a guessed cell if the cell is of this key. The lock of a guess is never waited for: the cell may be of another
-/// object, whose operation may take long.
+/// object with a long operation.
 #[inline]
 pub(super) fn locked_guess<'c, K: ObjectKey, T>(
     cell: &'c ObjectCell<K, T>,

@@ -93,7 +93,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
 
     /// Reports the requests served since the last report, and the requests lost for lack of capacity. From then on the
     /// load of an [`AdaptiveThreshold`](crate::AdaptiveThreshold) is the rate of requests, whatever the requests write.
-    /// Where the capacity is probed, it is the rate at which 5 % of the requests are lost (SLACH §4, §6.1). Call about
+    /// A probed capacity is the rate at which 5 % of the requests are lost (SLACH §4, §6.1). Call about
     /// once a second. A call from a call-back has no effect.
     pub fn report_requests(&self, served: u64, lost: u64) {
         self.runtime.report_requests(served, lost);
