@@ -5,7 +5,7 @@
 use ensile_serving::command::{CommandInfo, Subcommand, WhileQueueing};
 
 use crate::command::{Command, CommandFunction};
-use crate::commands::{common_subsequence, expiry, keys, strings};
+use crate::commands::{common_subsequence, expiry, hashes, keys, strings};
 use crate::{access, admin, execution};
 
 const READ: &[&str] = &["readonly", "fast"];
@@ -26,7 +26,7 @@ const ALL_PAIRS: (i64, i64, i64) = (1, -1, 2);
 use CommandFunction::{Data, Server};
 
 /// All commands of the server, beside the commands of every server.
-pub(crate) static COMMANDS: [Command; 102] = [
+pub(crate) static COMMANDS: [Command; 108] = [
     data("GET", 2, READ, FIRST, Data(strings::get), "Shows a string"),
     data(
         "SET",
@@ -151,6 +151,12 @@ pub(crate) static COMMANDS: [Command; 102] = [
         Data(expiry::time_left),
         "Tells the expiry in milliseconds since 1970",
     ),
+    data("HGET", 3, READ, FIRST, Data(hashes::get), "Shows the value of a field"),
+    data("HSET", -4, WRITE, FIRST, Data(hashes::set), "Sets fields of a hash"),
+    data("HMSET", -4, WRITE, FIRST, Data(hashes::set_many), "Sets fields of a hash"),
+    data("HDEL", -3, DELETE, FIRST, Data(hashes::delete), "Deletes fields of a hash"),
+    data("HLEN", 2, READ, FIRST, Data(hashes::count), "Counts the fields of a hash"),
+    data("HGETALL", 2, READ_SLOW, FIRST, Data(hashes::get_all), "Shows all fields and values of a hash"),
     at_once("WATCH", -2, CONNECTION, ALL, Server(execution::watch), "Makes the next EXEC rest on keys"),
     server("UNWATCH", 1, CONNECTION, Server(execution::unwatch), "Forgets watched keys"),
     at_once("RESET", 1, CONNECTION, NO_KEYS, Server(access::reset), "Makes the connection as new"),

@@ -404,7 +404,7 @@ fn read_watched(
     remove_expired(server, database, stripe, request, now_millis);
     let mut keyspace = Keyspace::new(&mut watch.tx, server.model(), database, stripe, now_millis);
     for key in request.iter().skip(1) {
-        let expiry = keyspace.summary(key)?.and_then(|value| value.header.expiry_millis);
+        let expiry = keyspace.watch(key)?.and_then(|header| header.expiry_millis);
         watch.expiry_millis = watch.expiry_millis.into_iter().chain(expiry).min();
     }
     Ok(())

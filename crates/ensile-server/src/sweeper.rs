@@ -1,4 +1,5 @@
-//! The sweeper: a thread that removes the rows of expired keys and of abandoned contents. A test takes its steps.
+//! The sweeper: a thread that removes the rows of expired keys, of abandoned contents and of removed objects. A test
+//! takes its steps.
 //!
 //! Invariants:
 //! - Each step is a transaction of bounded size, logged as any other, so a crash between two steps loses nothing.
@@ -20,7 +21,7 @@ use ensile_base::sync::{Condvar, Mutex};
 use crate::calendar::Calendar;
 use crate::model::keyspace::{count_expiring, count_keys, key_of_expiry};
 use crate::model::stored_value::ValueHeader;
-use crate::model::{ExpiryRow, KeyRow, Model, SWEEPER_STRIPE};
+use crate::model::{ExpiryRow, KeyRow, Model, SWEEPER_STRIPE, objects};
 use crate::save_time::SaveTime;
 
 /// Largest number of rows that a step removes.
@@ -137,9 +138,10 @@ impl SweeperWork {
         let now_millis = calendar.signed_millis();
         // A failure of one kind of removal does not hinder the other kind.
         let expired = db.submit(|tx| sweep_expired(tx, model, now_millis));
-        let (abandoned, _) = db.submit(|tx| sweep_abandoned(tx, model))?;
-        let (expired, _) = expired?;
-        Ok(expired < ROWS_PER_STEP && abandoned.is_none())
+        let abandoned = db.submit(|tx| sweep_abandoned(tx, model));
+        let (are_objects_swept, _) = db.submit(|tx| objects::sweep(tx, model, ROWS_PER_STEP))?;
+        let ((expired, _), (abandoned, _)) = (expired?, abandoned?);
+        Ok(expired < ROWS_PER_STEP && abandoned.is_none() && are_objects_swept)
     }
 }
 
@@ -169,8 +171,11 @@ fn sweep_expired(tx: &mut Transaction<'_>, model: &Model, now_millis: i64) -> Re
         let header = tx.get_with(&model.keys, &key, |value| value.header)?;
         tx.delete(&model.expiries, row)?;
         // A header of another time was written since the scan: the commit fails, and the step is run again.
-        if header.is_some_and(|header: ValueHeader| header.is_expired(now_millis)) {
+        if let Some(header) = header.filter(|header: &ValueHeader| header.is_expired(now_millis)) {
             tx.delete(&model.keys, &key)?;
+            if let Some(object) = header.object {
+                objects::abandon(tx, model, object)?;
+            }
             count_keys(tx, model, key.0, SWEEPER_STRIPE, -1)?;
             count_expiring(tx, model, key.0, SWEEPER_STRIPE, -1)?;
         }
@@ -181,15 +186,18 @@ fn sweep_expired(tx: &mut Transaction<'_>, model: &Model, now_millis: i64) -> Re
 /// Removes rows of an abandoned content. Returns the number of removed keys; `None` without an abandoned content.
 fn sweep_abandoned(tx: &mut Transaction<'_>, model: &Model) -> Result<Option<usize>> {
     let Some((content, ())) = tx.first(&model.abandoned, ..)? else { return Ok(None) };
-    let mut found: Vec<(KeyRow, Option<i64>)> = Vec::new();
+    let mut found: Vec<(KeyRow, ValueHeader)> = Vec::new();
     tx.scan(&model.keys, Prefix((content,)), |key, value| {
-        found.push((key, value.header.expiry_millis));
+        found.push((key, value.header));
         if found.len() < ROWS_PER_STEP { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    for (key, expiry_millis) in &found {
+    for (key, header) in &found {
         tx.delete(&model.keys, key)?;
-        if let Some(expiry) = expiry_millis {
-            tx.delete(&model.expiries, &(*expiry, key.0, key.1, key.2.as_slice()))?;
+        if let Some(expiry) = header.expiry_millis {
+            tx.delete(&model.expiries, &(expiry, key.0, key.1, key.2.as_slice()))?;
+        }
+        if let Some(object) = header.object {
+            objects::abandon(tx, model, object)?;
         }
     }
     if found.len() < ROWS_PER_STEP {

@@ -5,7 +5,7 @@
 use ensile_resp::integer;
 
 use super::CommandError;
-use crate::model::{KEY_BYTES_MAX, STRING_BYTES_MAX};
+use crate::model::{ELEMENT_BYTES_MAX, KEY_BYTES_MAX, STRING_BYTES_MAX};
 
 /// A whole number of 64 bits.
 pub(super) fn whole(text: &[u8]) -> Result<i64, CommandError> {
@@ -29,6 +29,14 @@ pub(super) fn check_pattern(pattern: &[u8]) -> Result<&[u8], CommandError> {
         return Ok(pattern);
     }
     Err(CommandError::LongPattern { bytes: pattern.len() })
+}
+
+/// Checks the length of a field or a member that is written.
+pub(super) fn check_element(element: &[u8]) -> Result<(), CommandError> {
+    if element.len() <= ELEMENT_BYTES_MAX {
+        return Ok(());
+    }
+    Err(CommandError::TooLong { item: "field or member", bytes: element.len(), bytes_max: ELEMENT_BYTES_MAX })
 }
 
 /// Checks the length of a string.

@@ -135,7 +135,7 @@ impl SubsequenceOptions {
 pub(crate) fn common_subsequence(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let [first, second] = [call.keyspace.get(call.argument(1))?, call.keyspace.get(call.argument(2))?];
     let (first, second) =
-        (string_of(first.as_ref()).unwrap_or_default(), string_of(second.as_ref()).unwrap_or_default());
+        (string_of(first.as_ref())?.unwrap_or_default(), string_of(second.as_ref())?.unwrap_or_default());
     let options = SubsequenceOptions::read(call)?;
     let table = LengthTable::new(first, second).ok_or(CommandError::Text(
         "Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len: the product of both lengths is 16777216 at \

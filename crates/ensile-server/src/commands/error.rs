@@ -5,6 +5,7 @@
 use ensile::{Error, ErrorKind};
 
 use super::arguments::PATTERN_BYTES_MAX;
+use crate::model::elements::OpenError;
 
 /// Reason why a command was not carried out.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(crate) enum CommandError {
     /// A cursor that no scan returns.
     Cursor,
     NoSuchKey,
+    /// The key has a value of another type.
+    WrongKind,
     /// The number of a database that does not exist.
     NoSuchDatabase,
     /// An expiry that is not positive, or beyond the range of times; of this command.
@@ -72,6 +75,15 @@ impl From<Error> for CommandError {
     }
 }
 
+impl From<OpenError> for CommandError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::WrongKind => Self::WrongKind,
+            OpenError::Engine(error) => Self::Engine(error),
+        }
+    }
+}
+
 impl CommandError {
     /// Code at the beginning of the reply.
     pub(crate) fn code(&self) -> &'static str {
@@ -80,6 +92,7 @@ impl CommandError {
                 ErrorKind::FreeSpace => "MISCONF",
                 _ => "ERR",
             },
+            Self::WrongKind => "WRONGTYPE",
             _ => "ERR",
         }
     }
@@ -94,6 +107,7 @@ impl CommandError {
             Self::NotFinite => "increment would produce NaN or Infinity".to_owned(),
             Self::Cursor => "invalid cursor".to_owned(),
             Self::NoSuchKey => "no such key".to_owned(),
+            Self::WrongKind => "Operation against a key holding the wrong kind of value".to_owned(),
             Self::NoSuchDatabase => "DB index is out of range".to_owned(),
             Self::Expiry(command) => format!("invalid expire time in '{command}' command"),
             Self::TooLong { item, bytes, bytes_max } => {

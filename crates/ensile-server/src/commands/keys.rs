@@ -9,10 +9,11 @@ use ensile_serving::command::is_called;
 use ensile_serving::glob;
 
 use super::arguments::{check_key, check_pattern, whole};
+use super::found::FoundTexts;
 use super::{CommandError, CommandResult, DataCall};
 use crate::model::keyspace::ValueSlot;
-use crate::model::stored_value::NewValue;
-use crate::model::{DATABASES, contents};
+use crate::model::stored_value::{Kind, NewValue, StoredValue};
+use crate::model::{DATABASES, contents, packed};
 
 /// Default number of keys that a step of `SCAN` looks at.
 const SCAN_COUNT: i64 = 10;
@@ -79,7 +80,7 @@ fn move_value(call: &mut DataCall<'_, '_>, replaces: bool) -> Result<bool, Comma
     if !replaces && target.header.is_some() {
         return Ok(false);
     }
-    call.keyspace.remove(&slot, from)?;
+    call.keyspace.detach(&slot, from)?;
     call.keyspace.write(&target, to, NewValue { header: value.header, bytes: &value.bytes })?;
     Ok(true)
 }
@@ -110,7 +111,8 @@ pub(crate) fn copy(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
     let may_copy = replaces || target.header.is_none();
     let value = value.filter(|_| may_copy);
     if let Some(value) = &value {
-        call.keyspace.write(&target, to, NewValue { header: value.header, bytes: &value.bytes })?;
+        let header = call.keyspace.copied_header(value)?;
+        call.keyspace.write(&target, to, NewValue { header, bytes: &value.bytes })?;
     }
     reply.integer(i64::from(value.is_some()));
     Ok(())
@@ -130,7 +132,7 @@ pub(crate) fn move_key(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>
     if let Some(value) = &value {
         call.keyspace.write(&target, key, NewValue { header: value.header, bytes: &value.bytes })?;
         call.keyspace.select(source);
-        call.keyspace.remove(&slot, key)?;
+        call.keyspace.detach(&slot, key)?;
     }
     reply.integer(i64::from(value.is_some()));
     Ok(())
@@ -151,49 +153,16 @@ fn existing_database(number: i64) -> Result<u32, CommandError> {
 /// `KEYS pattern`
 pub(crate) fn keys(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let pattern = check_pattern(call.argument(1))?;
-    let mut found = FoundKeys::default();
+    let mut found = FoundTexts::default();
     call.keyspace.walk(0, |at| {
         if !at.is_expired && glob::matches(pattern, at.key) {
             found.push(at.key);
         }
         // The reply is refused as too large.
-        if found.reply_bytes_min() > ensile_serving::REPLY_BYTES {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        if found.is_beyond_reply() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    found.write(reply);
+    found.write_array(reply);
     Ok(())
-}
-
-/// Keys one behind the other.
-#[derive(Default)]
-struct FoundKeys {
-    bytes: Vec<u8>,
-    /// Ends of the keys in `bytes`.
-    ends: Vec<usize>,
-}
-
-impl FoundKeys {
-    fn push(&mut self, key: &[u8]) {
-        self.bytes.extend_from_slice(key);
-        self.ends.push(self.bytes.len());
-    }
-
-    /// Bytes of the keys in a reply, at least.
-    fn reply_bytes_min(&self) -> usize {
-        self.bytes.len() + self.ends.len() * "$0\r\n\r\n".len()
-    }
-
-    fn write(&self, reply: &mut ReplyEncoder<'_>) {
-        reply.array(self.ends.len());
-        let mut begin = 0;
-        for end in &self.ends {
-            reply.bulk(&self.bytes[begin..*end]);
-            begin = *end;
-        }
-    }
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT number] [TYPE name]`: the cursor is a hash, the next step begins there.
@@ -216,10 +185,10 @@ pub(crate) fn scan(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
         }
     }
     let count = count.min(SCAN_COUNT_MAX);
-    let mut found = FoundKeys::default();
+    let mut found = FoundTexts::default();
     let (mut seen, mut last_hash, mut next) = (0, None, 0);
     call.keyspace.walk(cursor, |at| {
-        let is_full = seen >= count || found.bytes.len() >= SCAN_BYTES_MAX;
+        let is_full = seen >= count || found.bytes() >= SCAN_BYTES_MAX;
         if is_full && last_hash != Some(at.hash) {
             next = at.hash;
             return ControlFlow::Break(());
@@ -235,7 +204,7 @@ pub(crate) fn scan(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
     })?;
     reply.array(2);
     reply.bulk(next.to_string().as_bytes());
-    found.write(reply);
+    found.write_array(reply);
     Ok(())
 }
 
@@ -309,6 +278,27 @@ pub(crate) fn swap(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
     Ok(())
 }
 
+/// Name of a value's form in redis. The value alone decides.
+fn encoding(value: &StoredValue) -> &'static str {
+    let is_packed = value.header.object.is_none();
+    match value.header.kind {
+        Kind::String if ensile_resp::integer(&value.bytes).is_some() => "int",
+        Kind::String if value.bytes.len() <= EMBEDDED_BYTES_MAX => "embstr",
+        Kind::String => "raw",
+        Kind::List => "quicklist",
+        Kind::Hash | Kind::SortedSet if is_packed => "listpack",
+        Kind::Set if is_packed && has_integers_only(&value.bytes) => "intset",
+        Kind::Hash | Kind::Set => "hashtable",
+        Kind::SortedSet => "skiplist",
+        Kind::Stream => "stream",
+    }
+}
+
+/// True if all members of a packed set are whole numbers.
+fn has_integers_only(bytes: &[u8]) -> bool {
+    packed::pairs(bytes).all(|pair| ensile_resp::integer(pair.element).is_some())
+}
+
 /// `OBJECT ENCODING | REFCOUNT | IDLETIME | FREQ key`, `OBJECT HELP`. The request has a known subcommand, with the
 /// right number of arguments.
 pub(crate) fn object(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
@@ -325,9 +315,7 @@ pub(crate) fn object(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
         return Ok(());
     };
     match subcommand.as_slice() {
-        b"ENCODING" if ensile_resp::integer(&value.bytes).is_some() => reply.bulk(b"int"),
-        b"ENCODING" if value.bytes.len() <= EMBEDDED_BYTES_MAX => reply.bulk(b"embstr"),
-        b"ENCODING" => reply.bulk(b"raw"),
+        b"ENCODING" => reply.bulk(encoding(&value).as_bytes()),
         b"REFCOUNT" => reply.integer(1),
         b"IDLETIME" => return Err(CommandError::Missing("OBJECT IDLETIME: the time of the last access")),
         subcommand => {

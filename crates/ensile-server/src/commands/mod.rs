@@ -13,6 +13,8 @@ pub(crate) mod common_subsequence;
 mod decimal;
 mod error;
 pub(crate) mod expiry;
+mod found;
+pub(crate) mod hashes;
 pub(crate) mod keys;
 pub(crate) mod strings;
 

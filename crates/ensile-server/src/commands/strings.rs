@@ -14,10 +14,14 @@ use crate::model::keyspace::{Slot, ValueSlot};
 use crate::model::stored_value::{Kind, NewValue, StoredValue, ValueHeader};
 
 /// The bytes of a string.
-pub(super) fn string_of(value: Option<&StoredValue>) -> Option<&[u8]> {
-    value.map(|value| match value.header.kind {
-        Kind::String => value.bytes.as_slice(),
-    })
+///
+/// # Errors
+/// [`CommandError::WrongKind`] for a value of another type.
+pub(super) fn string_of(value: Option<&StoredValue>) -> Result<Option<&[u8]>, CommandError> {
+    match value {
+        Some(value) if value.header.kind != Kind::String => Err(CommandError::WrongKind),
+        value => Ok(value.map(|value| value.bytes.as_slice())),
+    }
 }
 
 fn reply_string(value: Option<&[u8]>, reply: &mut ReplyEncoder<'_>) {
@@ -30,7 +34,7 @@ fn reply_string(value: Option<&[u8]>, reply: &mut ReplyEncoder<'_>) {
 /// `GET key`
 pub(crate) fn get(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let value = call.keyspace.get(call.argument(1))?;
-    reply_string(string_of(value.as_ref()), reply);
+    reply_string(string_of(value.as_ref())?, reply);
     Ok(())
 }
 
@@ -97,7 +101,7 @@ pub(crate) fn set(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> 
     };
     let is_set = options.condition.holds(&slot);
     if options.replies_old {
-        reply_string(string_of(old.as_ref()), reply);
+        reply_string(string_of(old.as_ref())?, reply);
     } else if is_set {
         reply.simple("OK");
     } else {
@@ -150,7 +154,7 @@ pub(crate) fn get_set(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>)
     check_key(key)?;
     check_string(value.len())?;
     let ValueSlot { slot, value: old } = call.keyspace.value_slot(key)?;
-    reply_string(string_of(old.as_ref()), reply);
+    reply_string(string_of(old.as_ref())?, reply);
     Ok(call.keyspace.write(&slot, key, NewValue { header: ValueHeader::STRING, bytes: value })?)
 }
 
@@ -158,7 +162,7 @@ pub(crate) fn get_set(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>)
 pub(crate) fn get_delete(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let key = call.argument(1);
     let ValueSlot { slot, value: old } = call.keyspace.value_slot(key)?;
-    reply_string(string_of(old.as_ref()), reply);
+    reply_string(string_of(old.as_ref())?, reply);
     Ok(call.keyspace.remove(&slot, key)?)
 }
 
@@ -174,7 +178,7 @@ pub(crate) fn get_expiring(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder
         reply.null();
         return Ok(());
     };
-    let bytes = string_of(Some(&value));
+    let bytes = string_of(Some(&value))?;
     let now_millis = call.keyspace.now_millis;
     let expiry = expiry.change(ExpiryOption::Keep, ExpiryOption::Remove, now_millis, "getex")?;
     reply_string(bytes, reply);
@@ -191,6 +195,9 @@ pub(crate) fn get_expiring(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder
 /// `STRLEN key`
 pub(crate) fn length(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let value = call.keyspace.summary(call.argument(1))?;
+    if value.is_some_and(|value| value.header.kind != Kind::String) {
+        return Err(CommandError::WrongKind);
+    }
     reply.integer(value.map_or(0, |value| value.length as i64));
     Ok(())
 }
@@ -200,7 +207,7 @@ pub(crate) fn append(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
     let (key, tail) = (call.argument(1), call.argument(2));
     check_key(key)?;
     let ValueSlot { slot, value } = call.keyspace.value_slot(key)?;
-    let before = string_of(value.as_ref()).unwrap_or_default();
+    let before = string_of(value.as_ref())?.unwrap_or_default();
     check_string(before.len() + tail.len())?;
     let bytes = [before, tail].concat();
     call.keyspace.write(&slot, key, NewValue { header: header_of(&slot), bytes: &bytes })?;
@@ -217,7 +224,7 @@ fn header_of(slot: &Slot) -> ValueHeader {
 pub(crate) fn get_range(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let (start, end) = (whole(call.argument(2))?, whole(call.argument(3))?);
     let value = call.keyspace.get(call.argument(1))?;
-    let bytes = string_of(value.as_ref()).unwrap_or_default();
+    let bytes = string_of(value.as_ref())?.unwrap_or_default();
     let length = bytes.len() as i64;
     let from_end = |place: i64| if place < 0 { (length.saturating_add(place)).max(0) } else { place };
     let is_inverted = start < 0 && end < 0 && start > end;
@@ -233,7 +240,7 @@ pub(crate) fn set_range(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_
     check_key(key)?;
     let offset = usize::try_from(offset).map_err(|_| CommandError::Text("offset is out of range"))?;
     let ValueSlot { slot, value } = call.keyspace.value_slot(key)?;
-    let before = string_of(value.as_ref()).unwrap_or_default();
+    let before = string_of(value.as_ref())?.unwrap_or_default();
     if part.is_empty() {
         reply.integer(before.len() as i64);
         return Ok(());
@@ -275,7 +282,7 @@ fn add(call: &mut DataCall<'_, '_>, by: i64, reply: &mut ReplyEncoder<'_>) -> Co
     let key = call.argument(1);
     check_key(key)?;
     let ValueSlot { slot, value } = call.keyspace.value_slot(key)?;
-    let before = string_of(value.as_ref()).map_or(Ok(0), whole)?;
+    let before = string_of(value.as_ref())?.map_or(Ok(0), whole)?;
     let sum = before.checked_add(by).ok_or(CommandError::Overflow)?;
     let header = header_of(&slot);
     call.keyspace.write(&slot, key, NewValue { header, bytes: sum.to_string().as_bytes() })?;
@@ -288,7 +295,7 @@ pub(crate) fn increment_float(call: &mut DataCall<'_, '_>, reply: &mut ReplyEnco
     let key = call.argument(1);
     check_key(key)?;
     let ValueSlot { slot, value } = call.keyspace.value_slot(key)?;
-    let before = string_of(value.as_ref()).map_or(Ok(Decimal::ZERO), Decimal::parse)?;
+    let before = string_of(value.as_ref())?.map_or(Ok(Decimal::ZERO), Decimal::parse)?;
     let by = Decimal::parse(call.argument(2))?;
     let text = before.add(by).ok_or(CommandError::NotFinite)?.text();
     let header = header_of(&slot);
@@ -302,7 +309,7 @@ pub(crate) fn get_many(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>
     reply.array(call.request.len() - 1);
     for key in call.arguments(1) {
         let value = call.keyspace.get(key)?;
-        reply_string(string_of(value.as_ref()), reply);
+        reply_string(string_of(value.as_ref()).unwrap_or_default(), reply);
         if reply.is_beyond() {
             break;
         }

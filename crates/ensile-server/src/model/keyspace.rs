@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use ensile::{Error, Prefix, Readable, Result, Transaction};
 
 use super::stored_value::{NewValue, StoredValue, ValueHeader, ValueSummary};
-use super::{ExpiryRow, KeyRow, Model, contents};
+use super::{ExpiryRow, KeyRow, Model, contents, objects};
 
 /// A view of a database's keys for one transaction.
 pub(crate) struct Keyspace<'k, 'db> {
@@ -52,6 +52,11 @@ impl Slot {
     /// Expiry of the row in milliseconds since 1970.
     fn expiry_millis(&self) -> Option<i64> {
         self.header?.expiry_millis
+    }
+
+    /// Number of the object of the row's value.
+    fn object(&self) -> Option<u64> {
+        self.header?.object
     }
 }
 
@@ -138,6 +143,14 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         self.emptied_if_expired(Slot { content, hash, header }, key)
     }
 
+    /// The place and the value of a key, for a read. The place of an absent key has no header.
+    pub(crate) fn read_slot(&mut self, key: &[u8]) -> Result<ValueSlot> {
+        let (content, hash) = (self.content()?, self.model.key_hash(key));
+        let value = self.get(key)?;
+        let header = value.as_ref().map(|value| value.header);
+        Ok(ValueSlot { slot: Slot { content, hash, header }, value })
+    }
+
     /// The place and the value of a key, for a read that a write follows.
     #[inline]
     pub(crate) fn value_slot(&mut self, key: &[u8]) -> Result<ValueSlot> {
@@ -167,10 +180,14 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         Ok(Slot { header: None, ..slot })
     }
 
-    /// Writes the value of a key.
+    /// Writes the value of a key. The object of the value before is abandoned, unless the new value has it.
     #[inline]
     pub(crate) fn write(&mut self, slot: &Slot, key: &[u8], value: NewValue<'_>) -> Result<()> {
         debug_assert_eq!(slot.hash, self.model.key_hash(key), "a slot is of its key");
+        let object = slot.object().filter(|object| value.header.object != Some(*object));
+        if let Some(object) = object {
+            objects::abandon(self.tx, self.model, object)?;
+        }
         self.tx.put(&self.model.keys, &(slot.content, slot.hash, key), &value)?;
         if slot.header.is_none() {
             count_keys(self.tx, self.model, slot.content, self.stripe, 1)?;
@@ -178,8 +195,16 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         self.move_expiry(slot, key, value.header.expiry_millis)
     }
 
-    /// Removes a key. The slot may have no row.
+    /// Removes a key with its value. The slot may have no row.
     pub(crate) fn remove(&mut self, slot: &Slot, key: &[u8]) -> Result<()> {
+        if let Some(object) = slot.object() {
+            objects::abandon(self.tx, self.model, object)?;
+        }
+        self.detach(slot, key)
+    }
+
+    /// Removes a key. The object of its value stays, for another key. The slot may have no row.
+    pub(crate) fn detach(&mut self, slot: &Slot, key: &[u8]) -> Result<()> {
         debug_assert_eq!(slot.hash, self.model.key_hash(key), "a slot is of its key");
         if slot.header.is_none() {
             return Ok(());
@@ -187,6 +212,23 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         self.tx.delete(&self.model.keys, &(slot.content, slot.hash, key))?;
         count_keys(self.tx, self.model, slot.content, self.stripe, -1)?;
         self.move_expiry(slot, key, None)
+    }
+
+    /// Header of a copy of a value. The rows of an object are copied.
+    pub(crate) fn copied_header(&mut self, value: &StoredValue) -> Result<ValueHeader> {
+        let Some(from) = value.header.object else { return Ok(value.header) };
+        let to = objects::new_number(self.tx, self.model, self.stripe)?;
+        self.copied_bytes += objects::copy(self.tx, self.model, from, to)?;
+        Ok(ValueHeader { object: Some(to), ..value.header })
+    }
+
+    /// Reads a key, so that the transaction rests on the value as a whole.
+    pub(crate) fn watch(&mut self, key: &[u8]) -> Result<Option<ValueHeader>> {
+        let header = self.summary(key)?.map(|value| value.header);
+        if let Some(object) = header.and_then(|header| header.object) {
+            objects::watch(self.tx, self.model, object)?;
+        }
+        Ok(header)
     }
 
     /// Moves the row of a key's expiry to the new time.

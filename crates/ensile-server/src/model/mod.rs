@@ -7,6 +7,13 @@
 //! | `counts` | content id, stripe | number of keys, or of keys with an expiry, that the stripe has added and not removed |
 //! | `expiries` | time in milliseconds, content id, hash of the key, the key | nothing |
 //! | `abandoned` | content id | nothing: `FLUSHDB` has left the content, and the sweeper removes its rows |
+//! | `elements` | object, hash of the element, the element | value of a field, or score ([`elements`]) |
+//! | `stripes` | object, stripe | number of elements, number of changes |
+//! | `items` | object, position | item of a list |
+//! | `scores` | object, score in the order of numbers, member | nothing |
+//! | `ranks` | object, level, score, member | number of members of a block |
+//! | `removed_objects` | object | nothing: no key has the object, and the sweeper removes its rows |
+//! | `object_counts` | loop | number of objects that the loop has made |
 //! | `seeds` | 0 | seed of the hash of keys |
 //!
 //! The names of the tables begin with `redis.`, so that an application's own tables have other names.
@@ -22,7 +29,10 @@
 //! Neighbours: commands read and write through [`Keyspace`]; the sweeper removes expired keys and abandoned contents.
 
 pub(crate) mod contents;
+pub(crate) mod elements;
 pub(crate) mod keyspace;
+pub(crate) mod objects;
+pub(crate) mod packed;
 pub(crate) mod stored_value;
 
 use ensile::{Database, Readable as _, Result, Table};
@@ -52,6 +62,9 @@ const KEY_PREFIX_BYTES: usize = size_of::<u32>() + size_of::<u64>();
 /// Longest key in bytes. The row in `expiries` also has a time.
 pub(crate) const KEY_BYTES_MAX: usize =
     ensile_base::limits::KEY_BYTES_MAX - KEY_PREFIX_BYTES - size_of::<i64>();
+/// Longest field or member in bytes. A row in `ranks` also has a level and a score.
+pub(crate) const ELEMENT_BYTES_MAX: usize =
+    ensile_base::limits::KEY_BYTES_MAX - 2 * size_of::<u64>() - size_of::<u8>();
 /// Longest string in bytes.
 pub(crate) const STRING_BYTES_MAX: usize =
     ensile_base::limits::VALUE_BYTES_MAX - stored_value::HEADER_BYTES_MAX;
@@ -64,6 +77,13 @@ pub(crate) struct Model {
     pub(crate) counts: Table<(u32, u32), i64>,
     pub(crate) expiries: Table<ExpiryRow, ()>,
     pub(crate) abandoned: Table<u32, ()>,
+    pub(crate) elements: Table<(u64, u64, Vec<u8>), Vec<u8>>,
+    pub(crate) stripes: Table<(u64, u32), (i64, u64)>,
+    pub(crate) items: Table<(u64, i64), Vec<u8>>,
+    pub(crate) scores: Table<(u64, u64, Vec<u8>), ()>,
+    pub(crate) ranks: Table<(u64, u8, u64, Vec<u8>), u64>,
+    pub(crate) removed_objects: Table<u64, ()>,
+    pub(crate) object_counts: Table<u32, u64>,
     hash: ClientKeyHash,
     /// True if the sweeper cannot remove rows, as on a full disk.
     is_stuck: AtomicBool,
@@ -84,6 +104,13 @@ impl Model {
             counts: db.table("redis.counts")?,
             expiries: db.table("redis.expiries")?,
             abandoned: db.table("redis.abandoned")?,
+            elements: db.table("redis.elements")?,
+            stripes: db.table("redis.stripes")?,
+            items: db.table("redis.items")?,
+            scores: db.table("redis.scores")?,
+            ranks: db.table("redis.ranks")?,
+            removed_objects: db.table("redis.removed_objects")?,
+            object_counts: db.table("redis.object_counts")?,
             hash: ClientKeyHash::new(seed),
             is_stuck: AtomicBool::new(false),
         };
@@ -91,6 +118,9 @@ impl Model {
         model.databases.use_delete_reserve();
         model.counts.use_delete_reserve();
         model.abandoned.use_delete_reserve();
+        model.stripes.use_delete_reserve();
+        model.ranks.use_delete_reserve();
+        model.removed_objects.use_delete_reserve();
         Ok(model)
     }
 

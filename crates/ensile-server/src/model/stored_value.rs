@@ -1,4 +1,5 @@
-//! The value of a row in `keys`: a header with the type and the expiry, and the bytes of a string.
+//! The value of a row in `keys`: a header with the type and the expiry, and the bytes of a string or of a small
+//! collection. The bytes of a larger collection belong to its type.
 //!
 //! ```text
 //! 0      1                    9                  17
@@ -28,27 +29,35 @@ const KIND: u8 = 0x0F;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     String,
+    List,
+    Set,
+    SortedSet,
+    Hash,
+    Stream,
 }
 
 impl Kind {
+    /// All types, by their numbers in rows.
+    const ALL: [Self; 6] = [Self::String, Self::List, Self::Set, Self::SortedSet, Self::Hash, Self::Stream];
+
     /// Name as `TYPE` replies.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::String => "string",
+            Self::List => "list",
+            Self::Set => "set",
+            Self::SortedSet => "zset",
+            Self::Hash => "hash",
+            Self::Stream => "stream",
         }
     }
 
     fn number(self) -> u8 {
-        match self {
-            Self::String => 0,
-        }
+        self as u8
     }
 
     fn from_number(number: u8) -> Option<Self> {
-        match number {
-            0 => Some(Self::String),
-            _ => None,
-        }
+        Self::ALL.get(usize::from(number)).copied()
     }
 }
 
@@ -171,7 +180,14 @@ mod tests {
     use ensile::Value;
     use ensile::codec::{AsValue as _, ValueBuffer};
 
-    use super::{NewValue, StoredValue, ValueHeader};
+    use super::{Kind, NewValue, StoredValue, ValueHeader};
+
+    #[test]
+    fn the_number_of_a_type_never_changes() {
+        let names = Kind::ALL.map(|kind| (kind.number(), kind.name()));
+        assert_eq!(names, [(0, "string"), (1, "list"), (2, "set"), (3, "zset"), (4, "hash"), (5, "stream")]);
+        assert!((0..6).all(|number| Kind::from_number(number).map(Kind::number) == Some(number)));
+    }
 
     #[test]
     fn a_view_copies_no_bytes() {

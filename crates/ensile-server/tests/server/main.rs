@@ -2,6 +2,7 @@
 
 mod access;
 mod admin;
+mod collections;
 mod databases;
 mod durable_replies;
 mod expiry;

@@ -1,0 +1,49 @@
+//! Found texts, kept until a reply announces their number.
+//!
+//! Neighbours: `keys`, `hashes` and `sets` collect what a walk finds.
+
+use ensile_resp::ReplyEncoder;
+
+/// Texts one behind the other.
+#[derive(Default)]
+pub(super) struct FoundTexts {
+    bytes: Vec<u8>,
+    /// Ends of the texts in `bytes`.
+    ends: Vec<usize>,
+}
+
+impl FoundTexts {
+    pub(super) fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Length of all texts in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// True if a reply has no room for the texts. The reply is then an error.
+    pub(super) fn is_beyond_reply(&self) -> bool {
+        self.bytes.len() + self.ends.len() * "$0\r\n\r\n".len() > ensile_serving::REPLY_BYTES
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let begins = std::iter::once(&0).chain(&self.ends);
+        begins.zip(&self.ends).map(|(begin, end)| &self.bytes[*begin..*end])
+    }
+
+    /// Writes the texts as bulk strings, without their number.
+    pub(super) fn write(&self, reply: &mut ReplyEncoder<'_>) {
+        self.iter().for_each(|text| reply.bulk(text));
+    }
+
+    pub(super) fn write_array(&self, reply: &mut ReplyEncoder<'_>) {
+        reply.array(self.count());
+        self.write(reply);
+    }
+}

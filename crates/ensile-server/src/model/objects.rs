@@ -1,0 +1,125 @@
+//! Objects: the rows of larger collections, under a number that the header of the key has.
+//!
+//! Invariants:
+//! - An object's number is used once: each loop gives numbers of its own.
+//! - A transaction that reads or writes rows of an object has read the header with the object's number. The removal of
+//!   the key changes the header, so no transaction finds rows of a removed object.
+//! - The object of a removed value has a row in `removed_objects` until the sweeper has removed all its rows.
+//!
+//! Neighbours: [`super::Keyspace`] removes and copies objects with their keys; `elements` and `list` have their rows;
+//! the sweeper removes the rows of removed objects.
+
+use std::ops::ControlFlow;
+
+use ensile::codec::KeyBounds;
+use ensile::{Error, Key, Prefix, Readable, Result, Table, Transaction, Value};
+
+use super::Model;
+
+/// Bits of an object's number that count the objects of a loop.
+const COUNT_BITS: u32 = 40;
+
+/// A number for a new object.
+///
+/// # Errors
+/// [`Error::Misuse`] if the loop's numbers are used up.
+pub(crate) fn new_number(tx: &mut Transaction<'_>, model: &Model, stripe: u32) -> Result<u64> {
+    let count = tx.get(&model.object_counts, &stripe)?.unwrap_or(0);
+    let number = (u64::from(stripe) << COUNT_BITS) + count;
+    if count >> COUNT_BITS != 0 || u64::from(stripe) >> (u64::BITS - COUNT_BITS) != 0 {
+        let text = "all numbers of collections are used up: copy the keys to a new folder";
+        return Err(Error::Misuse(text.to_owned()));
+    }
+    tx.put(&model.object_counts, &stripe, &(count + 1))?;
+    Ok(number)
+}
+
+/// Notes that no header has the object any more.
+pub(crate) fn abandon(tx: &mut Transaction<'_>, model: &Model, object: u64) -> Result<()> {
+    tx.put(&model.removed_objects, &object, &())
+}
+
+/// Reads the rows that change with each write of the object's elements.
+pub(crate) fn watch(tx: &mut Transaction<'_>, model: &Model, object: u64) -> Result<()> {
+    tx.scan(&model.stripes, Prefix((object,)), |_, _| ControlFlow::Continue(()))
+}
+
+/// Copies all rows of an object to the rows of a new object. Returns the length of the copied values in bytes.
+pub(crate) fn copy(tx: &mut Transaction<'_>, model: &Model, from: u64, to: u64) -> Result<usize> {
+    let mut copied_bytes = 0;
+    copy_rows(tx, &model.stripes, from, |(_, stripe)| (to, stripe), |_| {})?;
+    copy_rows(
+        tx,
+        &model.elements,
+        from,
+        |(_, hash, element)| (to, hash, element),
+        |value| copied_bytes += value.len(),
+    )?;
+    copy_rows(tx, &model.items, from, |(_, position)| (to, position), |item| copied_bytes += item.len())?;
+    copy_rows(tx, &model.scores, from, |(_, score, member)| (to, score, member), |()| {})?;
+    copy_rows(tx, &model.ranks, from, |(_, level, score, member)| (to, level, score, member), |_| {})?;
+    Ok(copied_bytes)
+}
+
+/// Number of rows that a copy reads at once.
+const COPIED_TOGETHER: usize = 256;
+
+fn copy_rows<K: Key + Clone, V: Value + Clone>(
+    tx: &mut Transaction<'_>,
+    table: &Table<K, V>,
+    object: u64,
+    mut renamed: impl FnMut(K) -> K,
+    mut note: impl FnMut(&V),
+) -> Result<()>
+where
+    Prefix<(u64,)>: KeyBounds<K>,
+{
+    let mut rows: Vec<(K, V)> = Vec::new();
+    tx.scan(table, Prefix((object,)), |key, value| {
+        note(value);
+        rows.push((key, value.clone()));
+        ControlFlow::Continue(())
+    })?;
+    for chunk in rows.chunks(COPIED_TOGETHER) {
+        for (key, value) in chunk {
+            tx.put(table, &renamed(key.clone()), value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes rows of the first removed object, `rows_max` at most. True if no removed object is left.
+pub(crate) fn sweep(tx: &mut Transaction<'_>, model: &Model, rows_max: usize) -> Result<bool> {
+    let Some((object, ())) = tx.first(&model.removed_objects, ..)? else { return Ok(true) };
+    let mut left = rows_max;
+    remove_rows(tx, &model.elements, object, &mut left)?;
+    remove_rows(tx, &model.items, object, &mut left)?;
+    remove_rows(tx, &model.scores, object, &mut left)?;
+    remove_rows(tx, &model.ranks, object, &mut left)?;
+    remove_rows(tx, &model.stripes, object, &mut left)?;
+    if left > 0 {
+        tx.delete(&model.removed_objects, &object)?;
+    }
+    Ok(false)
+}
+
+/// Removes rows of an object, `left` at most, and takes their number from `left`.
+fn remove_rows<K: Key, V: Value>(
+    tx: &mut Transaction<'_>,
+    table: &Table<K, V>,
+    object: u64,
+    left: &mut usize,
+) -> Result<()>
+where
+    Prefix<(u64,)>: KeyBounds<K>,
+{
+    let mut keys: Vec<K> = Vec::new();
+    if *left > 0 {
+        tx.scan_keys(table, Prefix((object,)), |key| {
+            keys.push(key);
+            if keys.len() < *left { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+    }
+    *left -= keys.len();
+    keys.iter().try_for_each(|key| tx.delete(table, key).map(drop))
+}
