@@ -21,6 +21,7 @@ pub(crate) enum CommandFunction {
 }
 
 /// A command of the server.
+#[derive(Clone, Copy)]
 pub(crate) struct Command {
     pub(crate) info: CommandInfo,
     pub(crate) function: CommandFunction,

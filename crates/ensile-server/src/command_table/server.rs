@@ -1,0 +1,44 @@
+//! Commands on the connection and the server.
+//!
+//! Neighbours: `command_table` puts all commands together.
+
+use super::{ADMIN, ALL, CONNECTION, NO_KEYS, at_once, server, with_subcommands};
+use crate::command::Command;
+use crate::command::CommandFunction::Server;
+use crate::{access, admin, execution};
+use ensile_serving::command::Subcommand;
+
+pub(super) const COMMANDS: &[Command] = &[
+    at_once("WATCH", -2, CONNECTION, ALL, Server(execution::watch), "Makes the next EXEC rest on keys"),
+    server("UNWATCH", 1, CONNECTION, Server(execution::unwatch), "Forgets watched keys"),
+    at_once("RESET", 1, CONNECTION, NO_KEYS, Server(access::reset), "Makes the connection as new"),
+    server("TIME", 1, &["fast"], Server(admin::time), "Tells the server's time"),
+    server(
+        "ROLE",
+        1,
+        &["fast"],
+        Server(admin::role),
+        "Tells the role in replication: master, without replicas",
+    ),
+    server("LASTSAVE", 1, &["fast"], Server(admin::last_save), "Tells the time of the last checkpoint"),
+    server(
+        "BGREWRITEAOF",
+        1,
+        ADMIN,
+        Server(admin::begin_checkpoint),
+        "Begins a checkpoint, which shortens the log",
+    )
+    .refused_while_queueing(),
+    with_subcommands("CONFIG", ADMIN, &CONFIG, Server(admin::config), "Tells and sets parameters: GET, SET"),
+    with_subcommands("FUNCTION", ADMIN, &FUNCTION, Server(admin::function), "Drops all functions: FLUSH"),
+];
+
+const FUNCTION: [Subcommand; 3] =
+    [Subcommand::new("FLUSH", -2), Subcommand::new("LIST", -2), Subcommand::new("LOAD", -3)];
+const CONFIG: [Subcommand; 5] = [
+    Subcommand::new("GET", -3),
+    Subcommand::new("SET", -4),
+    Subcommand::new("RESETSTAT", 2),
+    Subcommand::new("REWRITE", 2),
+    Subcommand::new("HELP", 2),
+];
