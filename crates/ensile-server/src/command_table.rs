@@ -3,35 +3,16 @@
 //! Neighbours: `ensile-serving` finds a request's command through [`find`], and tells the table (`COMMAND`).
 
 mod absent;
+mod entry;
 mod hashes;
 mod keys;
 mod server;
 mod strings;
 
-use ensile_serving::command::{CommandInfo, Subcommand, WhileQueueing};
-
-use crate::admin;
-use crate::command::{Command, CommandFunction};
-
-const READ: &[&str] = &["readonly", "fast"];
-const READ_SLOW: &[&str] = &["readonly"];
-const WRITE: &[&str] = &["write", "denyoom", "fast"];
-const WRITE_SLOW: &[&str] = &["write", "denyoom"];
-const DELETE: &[&str] = &["write", "fast"];
-const DELETE_SLOW: &[&str] = &["write"];
-const ADMIN: &[&str] = &["admin", "noscript"];
-const CONNECTION: &[&str] = &["noscript", "fast"];
-
-const NO_KEYS: (i64, i64, i64) = (0, 0, 0);
-const FIRST: (i64, i64, i64) = (1, 1, 1);
-const FIRST_TWO: (i64, i64, i64) = (1, 2, 1);
-const ALL: (i64, i64, i64) = (1, -1, 1);
-const ALL_PAIRS: (i64, i64, i64) = (1, -1, 2);
-
-use CommandFunction::Server;
+use crate::command::Command;
 
 /// All commands of the server, beside the commands of every server: the frequent commands first.
-pub(crate) static COMMANDS: [Command; COUNT] = all();
+pub(crate) static COMMANDS: [Command; COUNT] = all_commands();
 
 /// Commands of each kind.
 const KINDS: &[&[Command]] =
@@ -48,7 +29,7 @@ const COUNT: usize = {
 };
 
 /// The commands of all kinds, one kind behind the other.
-const fn all() -> [Command; COUNT] {
+const fn all_commands() -> [Command; COUNT] {
     let mut all = [strings::COMMANDS[0]; COUNT];
     let (mut place, mut kind) = (0, 0);
     while kind < KINDS.len() {
@@ -61,64 +42,6 @@ const fn all() -> [Command; COUNT] {
         kind += 1;
     }
     all
-}
-
-const fn data(
-    name: &'static str,
-    arity: i64,
-    flags: &'static [&'static str],
-    keys: (i64, i64, i64),
-    function: CommandFunction,
-    summary: &'static str,
-) -> Command {
-    Command { info: CommandInfo::new(name, arity, flags, keys, summary), function }
-}
-
-const fn with_subcommands(
-    name: &'static str,
-    flags: &'static [&'static str],
-    subcommands: &'static [Subcommand],
-    function: CommandFunction,
-    summary: &'static str,
-) -> Command {
-    let info = CommandInfo::new(name, -2, flags, NO_KEYS, summary).subcommands(subcommands);
-    Command { info, function }
-}
-
-const fn server(
-    name: &'static str,
-    arity: i64,
-    flags: &'static [&'static str],
-    function: CommandFunction,
-    summary: &'static str,
-) -> Command {
-    data(name, arity, flags, NO_KEYS, function, summary)
-}
-
-const fn at_once(
-    name: &'static str,
-    arity: i64,
-    flags: &'static [&'static str],
-    keys: (i64, i64, i64),
-    function: CommandFunction,
-    summary: &'static str,
-) -> Command {
-    let info = CommandInfo::new(name, arity, flags, keys, summary).while_queueing(WhileQueueing::AtOnce);
-    Command { info, function }
-}
-
-impl Command {
-    /// Refuses the command between `MULTI` and `EXEC`: the queue may run several times, or without a commit.
-    const fn refused_while_queueing(self) -> Self {
-        Self { info: self.info.while_queueing(WhileQueueing::Refused), ..self }
-    }
-}
-
-/// A command of redis that this server does not have.
-const fn missing_command(name: &'static str) -> Command {
-    let info = CommandInfo::new(name, -1, &[], NO_KEYS, "Is refused: this server does not have the command")
-        .while_queueing(WhileQueueing::Refused);
-    Command { info, function: Server(admin::refuse_missing) }
 }
 
 /// Longest name of a command in bytes.

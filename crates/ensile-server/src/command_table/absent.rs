@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `command_table` puts all commands together.
 
-use super::missing_command;
+use super::entry::missing_command;
 use crate::command::Command;
 
 pub(super) const COMMANDS: &[Command] = &[

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `command_table` puts all commands together.
 
-use super::{DELETE, FIRST, READ, READ_SLOW, WRITE, data};
+use super::entry::{DELETE, FIRST, READ, READ_SLOW, WRITE, data};
 use crate::command::Command;
 use crate::command::CommandFunction::Data;
 use crate::commands::hashes;

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `command_table` puts all commands together.
 
-use super::{
+use super::entry::{
     ALL, DELETE, DELETE_SLOW, FIRST, FIRST_TWO, NO_KEYS, READ, READ_SLOW, WRITE_SLOW, data, with_subcommands,
 };
 use crate::command::Command;

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `command_table` puts all commands together.
 
-use super::{ADMIN, ALL, CONNECTION, NO_KEYS, at_once, server, with_subcommands};
+use super::entry::{ADMIN, ALL, CONNECTION, NO_KEYS, at_once, server, with_subcommands};
 use crate::command::Command;
 use crate::command::CommandFunction::Server;
 use crate::{access, admin, execution};

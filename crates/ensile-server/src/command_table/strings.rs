@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `command_table` puts all commands together.
 
-use super::{ALL, ALL_PAIRS, DELETE, FIRST, FIRST_TWO, READ, READ_SLOW, WRITE, WRITE_SLOW, data};
+use super::entry::{ALL, ALL_PAIRS, DELETE, FIRST, FIRST_TWO, READ, READ_SLOW, WRITE, WRITE_SLOW, data};
 use crate::command::Command;
 use crate::command::CommandFunction::Data;
 use crate::commands::{common_subsequence, strings};
