@@ -4,7 +4,7 @@
 //! request -> command -> transaction over the tables of the model -> commit -> reply waits until its epoch is durable
 //! ```
 //! Modules, in the order from below: a module uses only modules before it.
-//! - `calendar`, `appendfsync` and `password` are the settings. `model` has the rows: databases, keys, values, counts.
+//! - `calendar` and `appendfsync` are settings. `model` has the rows: databases, keys, values, counts.
 //! - `commands` has the functions over data, a file a type of value. They know nothing of the server.
 //! - `sweeper` removes rows that nobody sees. `served_database` is the state that all loops share.
 //! - `execution` makes a transaction of a request, `admin` has the parameters and figures, `access` lets clients in.
@@ -30,7 +30,6 @@ mod commands;
 mod contest;
 mod execution;
 mod model;
-mod password;
 mod pending;
 mod running;
 mod save_time;
@@ -41,8 +40,8 @@ mod server;
 pub mod simulation;
 mod sweeper;
 
+pub use access::{PASSWORD_BYTES_MAX, User, hash_password};
 pub use appendfsync::Appendfsync;
 pub use ensile_serving::threads::{ListeningServer, ServerConfig, TransportChoice};
-pub use password::PASSWORD_BYTES_MAX;
 pub use running::RunningServer;
 pub use server::{Server, ServerBuilder};

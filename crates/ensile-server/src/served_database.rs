@@ -12,11 +12,11 @@ use ensile_base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
 use ensile_net::LoopWakeUp;
 use ensile_serving::{ClientState, DurableEpoch, DurableEpochs, LogState, ServiceCall, loop_waker};
 
+use crate::access::{PASSWORD_BYTES_MAX, Password, User, UserNumber, Users, Verification};
 use crate::appendfsync::Appendfsync;
 use crate::calendar::Calendar;
 use crate::contest::Contest;
 use crate::model::Model;
-use crate::password::{PASSWORD_BYTES_MAX, Password};
 use crate::pending::{PendingCommit, PendingExec};
 use crate::save_time::SaveTime;
 use crate::sweeper::Sweeper;
@@ -41,6 +41,7 @@ pub(crate) struct ServedDatabase {
     has_password: AtomicBool,
     /// True if clients must not remove the password.
     keeps_password: bool,
+    users: Users,
     rolls_back: AtomicBool,
     /// Number of loops that have begun: each changes counts in a stripe of its own.
     stripes: AtomicU32,
@@ -73,8 +74,12 @@ pub(crate) struct LoopData {
 /// State of a client.
 #[derive(Debug, Default)]
 pub(crate) struct ClientData {
-    /// True if the client has given the password.
+    /// True if the client has given the password of its user.
     pub(crate) is_authenticated: bool,
+    /// Number of the client's user; at first of the user `default`.
+    pub(crate) user: UserNumber,
+    /// A check of a password that the request waits for.
+    pub(crate) verification: Option<Verification>,
     /// Bytes of values that the last command over data has copied.
     pub(crate) copied_bytes: usize,
     /// The keys that the next `EXEC` rests on.
@@ -145,7 +150,8 @@ impl ClientState for ClientData {
             + self.pending_exec.as_ref().map_or(0, PendingExec::memory_bytes);
         let has_pending = self.pending.is_some() || self.pending_exec.is_some();
         let transaction = if has_pending { TRANSACTION_BYTES } else { 0 };
-        replies + transaction + self.watch.as_ref().map_or(0, Watch::memory_bytes)
+        let verification = self.verification.as_ref().map_or(0, Verification::memory_bytes);
+        replies + transaction + verification + self.watch.as_ref().map_or(0, Watch::memory_bytes)
     }
 }
 
@@ -159,6 +165,7 @@ pub(crate) struct ServedSettings {
     pub(crate) password: Option<Password>,
     /// True if clients must not remove the password.
     pub(crate) keeps_password: bool,
+    pub(crate) users: Vec<User>,
     /// True if an error within `EXEC` rolls the whole transaction back.
     pub(crate) rolls_back: bool,
     pub(crate) calendar: Calendar,
@@ -177,6 +184,7 @@ impl ServedDatabase {
             always_waits,
             password,
             keeps_password,
+            users,
             rolls_back,
             calendar,
             hash_seed,
@@ -186,7 +194,11 @@ impl ServedDatabase {
                 "the password is too long for clients: give {PASSWORD_BYTES_MAX} bytes at most"
             )));
         }
+        let users = Users::new(users)?;
         let model = Arc::new(Model::open(&db, hash_seed)?);
+        if users.have_hashes() && !calendar.is_manual() {
+            users.verifier.start()?;
+        }
         let has_log = db.has_log();
         let save_time = Arc::new(SaveTime::new());
         Ok(Self {
@@ -204,6 +216,7 @@ impl ServedDatabase {
             appendfsync: Mutex::new(appendfsync),
             has_password: AtomicBool::new(password.is_some()),
             keeps_password,
+            users,
             password: Mutex::new(password),
             rolls_back: AtomicBool::new(rolls_back),
             stripes: AtomicU32::new(0),
@@ -290,6 +303,16 @@ impl ServedDatabase {
         self.has_password.load(Ordering::Relaxed)
     }
 
+    /// True if a client must be authenticated: a password is set, or the user `default` is off or has a hash.
+    #[inline]
+    pub(crate) fn needs_authentication(&self) -> bool {
+        self.has_password() || !self.users.get(0).is_open()
+    }
+
+    pub(crate) fn users(&self) -> &Users {
+        &self.users
+    }
+
     /// True if clients must not remove the password.
     pub(crate) fn keeps_password(&self) -> bool {
         self.keeps_password
@@ -346,6 +369,7 @@ impl DurableEpochs for ServedDatabase {
 
     fn close(&self) -> Result<(), String> {
         self.sweeper.stop();
+        self.users.verifier.stop();
         self.db.close().map_err(|error| error.to_string())
     }
 }

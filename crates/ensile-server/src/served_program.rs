@@ -4,13 +4,37 @@
 //! state.
 
 use ensile_net::LoopWakeUp;
-use ensile_serving::{AheadKey, AuthRefusal, Client, DurableEpochs, Exec, InfoText, NewReply, Outcome};
-use ensile_serving::{ServedProgram, ServerFigures};
+use ensile_resp::Request;
+use ensile_serving::command::{CommandInfo, is_called};
+use ensile_serving::{AheadKey, AuthProgress, AuthRefusal, Client, DurableEpochs, Exec, InfoText, NewReply};
+use ensile_serving::{Outcome, RightsRefusal, ServedProgram, ServerFigures, all_commands};
 
+use crate::access::{Authentication, User};
 use crate::command::{Command, CommandFunction};
 use crate::model::DATABASES;
 use crate::served_database::{ClientData, LoopData, ServedCall, ServedDatabase};
 use crate::{access, admin, command_table, execution};
+
+impl User {
+    /// A user from a name and rules, as the words of a line `user app on #$argon2id$.. ~app:* +@read`.
+    ///
+    /// ```
+    /// use ensile_server::User;
+    ///
+    /// let user = User::new("reader", &["on", "nopass", "~shop:*", "readonly"])?;
+    /// assert_eq!(user.name(), "reader");
+    /// assert!(User::new("reader", &["+nosuch"]).is_err());
+    /// # Ok::<(), String>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The text names the wrong word and the remedy. A hash of a password is not shown.
+    pub fn new<W: AsRef<str>>(name: &str, rules: &[W]) -> Result<Self, String> {
+        Self::from_rules(name, rules.iter().map(AsRef::as_ref), |command| {
+            all_commands::<ServedDatabase>().find(|info| is_called(command.as_bytes(), info.name))
+        })
+    }
+}
 
 impl ServedProgram for ServedDatabase {
     const NAME: &'static str = "redis";
@@ -56,19 +80,37 @@ impl ServedProgram for ServedDatabase {
 
     fn authenticate(
         &self,
+        state: &mut LoopData,
         client: &mut Client<ClientData>,
         user: Option<&[u8]>,
-        password: &[u8],
-    ) -> Result<(), AuthRefusal> {
-        self.with_password(|set| access::authenticate(set, user, password))?;
-        // Without a password the client has shown none that a later password could be.
-        client.own.is_authenticated = self.has_password();
-        Ok(())
+        given: &[u8],
+    ) -> Result<AuthProgress, AuthRefusal> {
+        let pending = &mut client.own.verification;
+        let (progress, number) = self.with_password(|password| {
+            let check = Authentication { users: self.users(), password, user, given, waker: &state.waker };
+            check.check(pending)
+        })?;
+        if progress == AuthProgress::Authenticated {
+            client.own.user = number;
+            // Without a password the client has shown none that a later password could be.
+            client.own.is_authenticated = number != 0 || self.needs_authentication();
+        }
+        Ok(progress)
     }
 
     #[inline]
     fn is_authorized(&self, client: &Client<ClientData>) -> bool {
-        client.own.is_authenticated || !self.has_password()
+        client.own.is_authenticated || !self.needs_authentication()
+    }
+
+    #[inline]
+    fn check_rights(
+        &self,
+        client: &Client<ClientData>,
+        command: &'static CommandInfo,
+        request: Request<'_>,
+    ) -> Result<(), RightsRefusal> {
+        access::check(self.users().get(client.own.user), command, request)
     }
 
     #[inline]
@@ -89,7 +131,7 @@ impl ServedProgram for ServedDatabase {
         admin::parameters(self)
     }
 
-    fn info(&self, figures: &ServerFigures, text: &mut InfoText) {
-        admin::write_info(self, figures, text);
+    fn info(&self, client: &Client<ClientData>, figures: &ServerFigures, text: &mut InfoText) {
+        admin::write_info(self, self.users().get(client.own.user), figures, text);
     }
 }

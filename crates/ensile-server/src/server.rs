@@ -10,9 +10,9 @@ use ensile::Database;
 use ensile_base::random::Random;
 use ensile_serving::threads::{ListeningServer, ServerConfig};
 
+use crate::access::{Password, User};
 use crate::appendfsync::Appendfsync;
 use crate::calendar::Calendar;
-use crate::password::Password;
 use crate::running::RunningServer;
 use crate::served_database::{ServedDatabase, ServedSettings};
 
@@ -46,6 +46,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets the users beside the user `default`, or with a `default` of other rights. Clients name a user by
+    /// `AUTH name password`.
+    #[must_use]
+    pub fn users(mut self, users: Vec<User>) -> Self {
+        self.settings.users = users;
+        self
+    }
+
     /// Refuses the removal of the password by `CONFIG SET requirepass ""`: for a server that other machines reach.
     #[must_use]
     pub fn keep_password(mut self, keeps: bool) -> Self {
@@ -64,8 +72,8 @@ impl ServerBuilder {
     /// Opens the tables of the served database.
     ///
     /// # Errors
-    /// The database has tables of these names with other types, or the password is longer than
-    /// [`PASSWORD_BYTES_MAX`](crate::PASSWORD_BYTES_MAX).
+    /// The database has tables of these names with other types, the password is longer than
+    /// [`PASSWORD_BYTES_MAX`](crate::PASSWORD_BYTES_MAX), or two users have one name.
     pub fn build(self) -> ensile::Result<Server> {
         Ok(Server { served: self.open()? })
     }
@@ -115,6 +123,7 @@ impl Server {
             always_waits: false,
             password: None,
             keeps_password: false,
+            users: Vec::new(),
             rolls_back: false,
             calendar: Calendar::of_machine(),
             hash_seed: Random::unique_128() as u64,

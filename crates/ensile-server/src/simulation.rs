@@ -12,14 +12,28 @@ use ensile::Database;
 use ensile_base::clock::Clock;
 use ensile_net::ListenAddress;
 use ensile_net::simulation::SimulatedTransport;
-use ensile_serving::{LIMITS, ServingLoop, ServingState};
+use ensile_serving::command::CommandInfo;
+use ensile_serving::{LIMITS, ServingLoop, ServingState, all_commands};
 
 use crate::ServerBuilder;
+use crate::access::is_harmless_command;
 use crate::calendar::Calendar;
 use crate::served_database::ServedDatabase;
 
 /// Time of a simulated server at the begin of its clock, in milliseconds since 1970.
 pub const BEGIN_MILLIS: u64 = 1_700_000_000_000;
+
+/// Descriptions of all commands.
+pub fn command_infos() -> impl Iterator<Item = &'static CommandInfo> {
+    all_commands::<ServedDatabase>()
+}
+
+/// True if a user with prefixes may send a command without keys, whatever the arguments are. The name has the
+/// subcommand behind a bar.
+#[must_use]
+pub fn is_harmless(name: &str) -> bool {
+    is_harmless_command(name)
+}
 
 /// Longest wait of a step of the loop. The simulated sockets move the clock by it.
 const STEP_WAIT: Duration = Duration::from_micros(200);
@@ -54,6 +68,7 @@ impl SimulatedServer {
     pub fn step(&mut self) -> bool {
         let stepped = self.one_loop.step(STEP_WAIT);
         debug_assert!(stepped.is_ok(), "the wait of simulated sockets does not fail");
+        self.served.users().verifier.step();
         stepped.unwrap_or(false)
     }
 

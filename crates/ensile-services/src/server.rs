@@ -18,7 +18,7 @@ use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_net::LoopWakeUp;
 use ensile_objects::{LogHealth, ObjectDurability, WaitingCallBack};
-use ensile_serving::{AheadKey, CheckpointWait, DurableEpoch, LogState};
+use ensile_serving::{AheadKey, CheckpointWait, Client, DurableEpoch, LogState};
 pub use ensile_serving::{CLIENT_MEMORY_BYTES, END_WAIT, KEEPALIVE_SECONDS, LIMITS};
 use ensile_serving::{
     DurableEpochs, Exec, InfoText, NewReply, Outcome, ServerFigures, ServiceCall, TOGETHER,
@@ -135,7 +135,7 @@ impl<S: Service> ensile_serving::ServedProgram for ObjectService<S> {
             .into()
     }
 
-    fn info(&self, figures: &ServerFigures, text: &mut InfoText) {
+    fn info(&self, _: &Client<()>, figures: &ServerFigures, text: &mut InfoText) {
         info::write(&*self.service, self.durability, figures, text);
     }
 

@@ -168,6 +168,11 @@ fn write_reply<S: ServedProgram>(
     command: &CommonCommand,
     reply: &mut ReplyEncoder<'_>,
 ) -> Outcome {
+    match command.info.name {
+        "HELLO" => return handshake::hello(call, reply),
+        "AUTH" => return handshake::auth(call, reply),
+        _ => {}
+    }
     let ServiceCall { client, request, server, .. } = call;
     match command.info.name {
         "PING" => match request.get(1) {
@@ -189,15 +194,13 @@ fn write_reply<S: ServedProgram>(
         },
         "WATCH" if client.queue.is_some() => reply.error("ERR", "WATCH inside MULTI is not allowed"),
         "WATCH" | "UNWATCH" => reply.error("ERR", NO_WATCH),
-        "HELLO" => return handshake::hello(server, client, request, reply),
-        "AUTH" => return handshake::auth(server, client, request, reply),
         "SELECT" => return handshake::select::<S>(client, request, reply),
         "CLIENT" => handshake::client(client, request, reply),
         "COMMAND" => tell_commands::<S>(request, reply),
         "CONFIG" => tell_parameters(server, request, reply),
         "INFO" => {
             let mut text = InfoText::new(request.iter().skip(1));
-            server.service.info(&server.figures(), &mut text);
+            server.service.info(client, &server.figures(), &mut text);
             reply.verbatim(*b"txt", text.as_str().as_bytes());
         }
         "BGSAVE" if request.iter().skip(1).all(|word| is_called(word, "SCHEDULE")) => {
@@ -238,7 +241,7 @@ fn unknown(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
 }
 
 /// Every command, the service's first. A command of the service replaces the common command of its name.
-fn all_commands<S: ServedProgram>() -> impl Iterator<Item = &'static CommandInfo> {
+pub fn all_commands<S: ServedProgram>() -> impl Iterator<Item = &'static CommandInfo> {
     let own = S::commands().iter().map(AsRef::as_ref);
     let is_replaced = |info: &&CommandInfo| S::find_command(info.name.as_bytes()).is_some();
     own.chain(COMMANDS.iter().map(|command| &command.info).filter(move |info| !is_replaced(info)))

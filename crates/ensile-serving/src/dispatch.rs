@@ -9,6 +9,8 @@
 //! - Q1: a queued request is carried out once, at `EXEC`, in order; after a refused request `EXEC` carries out nothing.
 //! - Q2: the reply to `EXEC` rests on the largest epoch that the reply to a queued request rests on (R1).
 //! - Q3: the queue is bounded, and counts in the memory of all clients (W16).
+//! - Q4: each request passes [`ServedProgram::check_rights`] before it is carried out or queued, and a queued request
+//!   passes again at `EXEC`.
 //!
 //! Neighbours: [`crate::ServingLoop`] reads requests and sends replies; `queue` has the queued requests, `execution`
 //! calls the commands.
@@ -62,6 +64,14 @@ pub(crate) fn take<S: ServedProgram>(
             return outcome;
         }
     };
+    // `AUTH` and its like have no rights, so that every user can become another one.
+    if !STRANGERS.contains(&command.info().name)
+        && let Err(refusal) = server.service.check_rights(client, command.info(), *request)
+    {
+        reply.fail("NOPERM", &refusal.text(command.info(), *request));
+        refuse(call.client);
+        return ANSWERED;
+    }
     let while_queueing = match &command {
         KnownCommand::Service(_) => command.info().while_queueing,
         KnownCommand::Common(common) => common.while_queueing::<S>(*request),
@@ -211,7 +221,15 @@ fn call_queued<S: ServedProgram>(
     each: &mut impl FnMut(&S, ServiceCall<'_, S>, &'static S::Command, &mut NewReply<'_>) -> Epoch,
 ) -> Epoch {
     let known = reply.write(|reply| KnownCommand::<S>::resolve(command, call.request, reply));
+    debug_assert!(call.client.queue.is_none(), "Q1: the queue is taken at `EXEC`");
     debug_assert!(known.is_ok(), "Q1: the command was known when the request was queued");
+    // `AUTH` acts at once, so the client may have become another user since.
+    if let Ok(command) = &known
+        && let Err(refusal) = call.server.service.check_rights(call.client, command.info(), call.request)
+    {
+        reply.fail("NOPERM", &refusal.text_at_exec());
+        return Epoch::ZERO;
+    }
     match known {
         Ok(KnownCommand::Service(command)) => each(&call.server.service, call, command, reply),
         Ok(command @ KnownCommand::Common(_)) => match carry_out(call, &command, reply) {

@@ -9,21 +9,17 @@ use ensile_resp::{ReplyEncoder, Request, RespVersion, integer};
 
 use crate::client_state::Client;
 use crate::command::is_called;
-use crate::outcome::{ANSWERED, Outcome};
+use crate::outcome::{ANSWERED, AuthProgress, Outcome};
 use crate::reply::shown_word;
-use crate::served_program::ServedProgram;
+use crate::served_program::{ServedProgram, ServiceCall};
 use crate::state::ServingState;
 
 /// Longest name of a client in bytes.
 const NAME_BYTES_MAX: usize = 1024;
 
 /// Sets version and name, checks a user, and replies the server's identity.
-pub(crate) fn hello<S: ServedProgram>(
-    server: &ServingState<S>,
-    client: &mut Client<S::ClientState>,
-    request: Request<'_>,
-    reply: &mut ReplyEncoder<'_>,
-) -> Outcome {
+pub(crate) fn hello<S: ServedProgram>(call: ServiceCall<'_, S>, reply: &mut ReplyEncoder<'_>) -> Outcome {
+    let ServiceCall { loop_state, client, request, server } = call;
     let version = match request.get(1) {
         None => client.version,
         Some(b"2") => RespVersion::Resp2,
@@ -59,7 +55,7 @@ pub(crate) fn hello<S: ServedProgram>(
         };
     }
     if let Some(credentials) = credentials
-        && let Err(outcome) = authenticate(server, client, credentials, reply)
+        && let Err(outcome) = authenticate(server, loop_state, client, credentials, reply)
     {
         return outcome;
     }
@@ -112,12 +108,8 @@ pub(crate) fn refuse_users(reply: &mut ReplyEncoder<'_>) -> Outcome {
 }
 
 /// Checks a password, or a user and a password.
-pub(crate) fn auth<S: ServedProgram>(
-    server: &ServingState<S>,
-    client: &mut Client<S::ClientState>,
-    request: Request<'_>,
-    reply: &mut ReplyEncoder<'_>,
-) -> Outcome {
+pub(crate) fn auth<S: ServedProgram>(call: ServiceCall<'_, S>, reply: &mut ReplyEncoder<'_>) -> Outcome {
+    let ServiceCall { loop_state, client, request, server } = call;
     if S::IS_WITHOUT_USERS {
         return refuse_users(reply);
     }
@@ -129,7 +121,7 @@ pub(crate) fn auth<S: ServedProgram>(
             return ANSWERED;
         }
     };
-    match authenticate(server, client, credentials, reply) {
+    match authenticate(server, loop_state, client, credentials, reply) {
         Ok(()) => {
             reply.simple("OK");
             ANSWERED
@@ -141,18 +133,23 @@ pub(crate) fn auth<S: ServedProgram>(
 /// Checks a user and a password.
 ///
 /// # Errors
-/// The step after the written error.
+/// The step after the written error; [`Outcome::Busy`], with nothing written, while the check goes on elsewhere.
 fn authenticate<S: ServedProgram>(
     server: &ServingState<S>,
+    loop_state: &mut S::LoopState,
     client: &mut Client<S::ClientState>,
     credentials: Credentials<'_>,
     reply: &mut ReplyEncoder<'_>,
 ) -> Result<(), Outcome> {
     let Credentials { user, password } = credentials;
-    server.service.authenticate(client, user, password).map_err(|refusal| {
-        reply.error(refusal.code, refusal.text);
-        ANSWERED
-    })
+    match server.service.authenticate(loop_state, client, user, password) {
+        Ok(AuthProgress::Authenticated) => Ok(()),
+        Ok(AuthProgress::Waits) => Err(Outcome::Busy),
+        Err(refusal) => {
+            reply.error(refusal.code, refusal.text);
+            Err(ANSWERED)
+        }
+    }
 }
 
 /// User and password of a client.

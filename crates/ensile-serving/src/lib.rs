@@ -57,13 +57,14 @@ pub mod program;
 pub mod threads;
 
 pub use client_state::{Client, ClientState};
+pub use common_commands::all_commands;
 pub use deferred_replies::loop_waker;
 pub use durable_epochs::{CheckpointWait, DurableEpoch, DurableEpochs, LogState};
 pub use execution::TOGETHER;
 pub use figures::ServerFigures;
 pub use info::InfoText;
 pub use limits::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS, LIMITS, QUEUED_REPLY_BYTES, REPLY_BYTES};
-pub use outcome::{ANSWERED, AuthRefusal, Outcome};
+pub use outcome::{ANSWERED, AuthProgress, AuthRefusal, Outcome, RightsRefusal};
 pub use reply::NewReply;
 pub use served_program::{AheadKey, Exec, ServedProgram, ServiceCall};
 pub use serving_loop::{END_WAIT, ServingLoop};

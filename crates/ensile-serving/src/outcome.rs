@@ -3,6 +3,9 @@
 //! Neighbours: a [`ServedProgram`](crate::ServedProgram) returns them; [`crate::ServingLoop`] takes the next step.
 
 use ensile_base::Epoch;
+use ensile_resp::Request;
+
+use crate::command::CommandInfo;
 
 /// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +24,74 @@ pub enum Outcome {
 /// Outcome of a reply that rests on no epoch.
 pub const ANSWERED: Outcome = Outcome::Reply(Epoch::ZERO);
 
-/// Refusal of a user or a password.
+/// Progress of the check of a user and a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthProgress {
+    /// The client is the user.
+    Authenticated,
+    /// The check goes on elsewhere, and ends with a wake-up of the loop. The request is set aside.
+    Waits,
+}
+
+/// RightsRefusal of a request that a user has no right to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RightsRefusal {
+    /// The command or the subcommand.
+    Command,
+    /// A key.
+    Key,
+    /// A channel.
+    Channel,
+    /// A pattern that other users' keys may match.
+    Pattern,
+}
+
+impl RightsRefusal {
+    /// Text behind the code `NOPERM`, in redis' words.
+    #[must_use]
+    pub fn text(self, command: &CommandInfo, request: Request<'_>) -> String {
+        let own = "this user has no permissions to";
+        match self {
+            Self::Command => format!("{own} run the '{}' command", command.full_name(request)),
+            Self::Key => format!("{own} access one of the keys used as arguments"),
+            Self::Channel => format!("{own} access one of the channels used as arguments"),
+            Self::Pattern => {
+                format!("{own} see all keys: give a pattern that begins with a prefix of the user")
+            }
+        }
+    }
+
+    /// Text behind the code `NOPERM` for a queued request at `EXEC`, in redis' words: the client has become another
+    /// user since.
+    #[must_use]
+    pub fn text_at_exec(self) -> String {
+        let reason = match self {
+            Self::Command => "no permission to execute the command or subcommand",
+            Self::Key | Self::Pattern => "no permission to touch the specified keys",
+            Self::Channel => "no permission to access one of the channels used as arguments",
+        };
+        format!(
+            "ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer \
+             allowed for the following reason: {reason}"
+        )
+    }
+
+    /// Text of the error of a call in a script, in redis' words.
+    #[must_use]
+    pub fn text_in_script(self) -> &'static str {
+        match self {
+            Self::Command => "The user executing the script can't run this command or subcommand",
+            Self::Key | Self::Pattern => {
+                "The user executing the script can't access at least one of the keys mentioned in the command arguments"
+            }
+            Self::Channel => {
+                "The user executing the script can't publish to the channel mentioned in the command"
+            }
+        }
+    }
+}
+
+/// RightsRefusal of a user or a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthRefusal {
     /// Code at the beginning of the error reply.

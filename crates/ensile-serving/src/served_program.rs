@@ -16,7 +16,7 @@ use crate::command::CommandInfo;
 use crate::durable_epochs::DurableEpochs;
 use crate::figures::ServerFigures;
 use crate::info::InfoText;
-use crate::outcome::{AuthRefusal, Outcome};
+use crate::outcome::{AuthProgress, AuthRefusal, Outcome, RightsRefusal};
 use crate::queue::CommandQueue;
 use crate::reply::NewReply;
 use crate::state::ServingState;
@@ -79,17 +79,18 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
     }
 
     /// Checks a user and a password (`AUTH`, `HELLO`). `None` as the user is the default user. A program without users
-    /// is not asked.
+    /// is not asked. After [`AuthProgress::Waits`] the same request is called again behind a wake-up of the loop.
     ///
     /// # Errors
     /// [`AuthRefusal`]: the client stays as it was.
     fn authenticate(
         &self,
+        state: &mut Self::LoopState,
         client: &mut Client<Self::ClientState>,
         user: Option<&[u8]>,
         password: &[u8],
-    ) -> Result<(), AuthRefusal> {
-        let _ = (client, user, password);
+    ) -> Result<AuthProgress, AuthRefusal> {
+        let _ = (state, client, user, password);
         Err(AuthRefusal { code: "WRONGPASS", text: "invalid username-password pair or user is disabled." })
     }
 
@@ -98,6 +99,22 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
     fn is_authorized(&self, client: &Client<Self::ClientState>) -> bool {
         let _ = client;
         true
+    }
+
+    /// Checks the rights of the client's user. A request is checked when it is carried out or queued, and a queued
+    /// request once more at `EXEC`.
+    ///
+    /// # Errors
+    /// [`RightsRefusal`]: the request is not carried out.
+    #[inline]
+    fn check_rights(
+        &self,
+        client: &Client<Self::ClientState>,
+        command: &'static CommandInfo,
+        request: Request<'_>,
+    ) -> Result<(), RightsRefusal> {
+        let _ = (client, command, request);
+        Ok(())
     }
 
     /// True if replies wait until they are durable, at this time.
@@ -112,8 +129,8 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
     /// Parameters in redis' words, for `CONFIG GET`, beside the parameters of every server.
     fn parameters(&self) -> Vec<(&'static str, String)>;
 
-    /// Writes the sections of `INFO`.
-    fn info(&self, figures: &ServerFigures, text: &mut InfoText);
+    /// Writes the sections of `INFO` that the client's user may see.
+    fn info(&self, client: &Client<Self::ClientState>, figures: &ServerFigures, text: &mut InfoText);
 
     /// Takes the number of requests served since the last report, and of requests lost for lack of capacity: the load
     /// that checkpoints may follow (SLACH §4).

@@ -44,6 +44,10 @@ const THREADS: &[(&str, &str)] = &[
     ("crates/ensile-objects/src/runtime/threads*", "open objects own their threads"),
     ("crates/ensile-serving/src/threads*", "a server owns its loops' threads"),
     ("crates/ensile-server/src/running*", "a server beside a program owns its threads"),
+    (
+        "crates/ensile-server/src/access/verifier*",
+        "a check of a password takes milliseconds, and a loop never waits",
+    ),
     ("crates/ensile-server/src/sweeper*", "a served database owns the thread that removes rows"),
     ("crates/ensile-objects/examples/", "an example is an application"),
     ("crates/ensile-bench/", "workloads are threads"),

@@ -8,6 +8,7 @@ use ensile::stats::Stats;
 use ensile_base::sync::Ordering;
 use ensile_serving::{DurableEpochs as _, InfoText, LogState, ServerFigures};
 
+use crate::access::User;
 use crate::model::keyspace::KeyCounts;
 use crate::model::{DATABASES, Keyspace, SWEEPER_STRIPE};
 use crate::served_database::ServedDatabase;
@@ -15,8 +16,8 @@ use crate::served_database::ServedDatabase;
 /// Version of redis whose commands this server has.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
-/// Writes all sections.
-pub(crate) fn write_info(server: &ServedDatabase, figures: &ServerFigures, text: &mut InfoText) {
+/// Writes all sections. A user with prefixes does not see the numbers of all keys.
+pub(crate) fn write_info(server: &ServedDatabase, user: &User, figures: &ServerFigures, text: &mut InfoText) {
     let stats = server.db().stats();
     write_server(server, figures, text);
     write_clients(figures, text);
@@ -36,7 +37,9 @@ pub(crate) fn write_info(server: &ServedDatabase, figures: &ServerFigures, text:
     text.add("role", "master");
     text.add("connected_slaves", 0);
     write_epochs(&stats, text);
-    write_keyspace(server, text);
+    if user.has_all_keys() {
+        write_keyspace(server, text);
+    }
 }
 
 fn write_server(server: &ServedDatabase, figures: &ServerFigures, text: &mut InfoText) {

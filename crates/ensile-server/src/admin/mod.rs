@@ -2,6 +2,7 @@
 //!
 //! Neighbours: `ensile-serving` asks for parameters and figures; [`crate::served_database`] has the settings.
 
+pub(crate) mod acl;
 mod info;
 
 use ensile_resp::Request;
@@ -10,9 +11,9 @@ use ensile_serving::{ANSWERED, NewReply, Outcome, glob};
 
 pub(crate) use info::{REDIS_VERSION, write_info};
 
+use crate::access::PASSWORD_BYTES_MAX;
 use crate::appendfsync::Appendfsync;
 use crate::commands::{CommandError, PATTERN_BYTES_MAX, shown_text};
-use crate::password::PASSWORD_BYTES_MAX;
 use crate::served_database::{ServedCall, ServedDatabase};
 
 /// `TIME`: seconds since 1970, and microseconds.
@@ -23,6 +24,13 @@ pub(crate) fn time(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
         reply.bulk((millis / 1000).to_string().as_bytes());
         reply.bulk((millis % 1000 * 1000).to_string().as_bytes());
     });
+    ANSWERED
+}
+
+/// `RESET`: the connection is as new, without a user, a queue, watched keys or a name.
+pub(crate) fn reset(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
+    call.client.reset();
+    reply.write(|reply| reply.simple("RESET"));
     ANSWERED
 }
 

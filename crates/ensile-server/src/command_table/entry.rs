@@ -18,6 +18,7 @@ pub(super) const CONNECTION: &[&str] = &["noscript", "fast"];
 
 pub(super) const NO_KEYS: (i64, i64, i64) = (0, 0, 0);
 pub(super) const FIRST: (i64, i64, i64) = (1, 1, 1);
+pub(super) const SECOND: (i64, i64, i64) = (2, 2, 1);
 pub(super) const FIRST_TWO: (i64, i64, i64) = (1, 2, 1);
 pub(super) const ALL: (i64, i64, i64) = (1, -1, 1);
 pub(super) const ALL_PAIRS: (i64, i64, i64) = (1, -1, 2);

@@ -3,7 +3,8 @@
 //! Neighbours: `command_table` puts all commands together.
 
 use super::entry::{
-    ALL, DELETE, DELETE_SLOW, FIRST, FIRST_TWO, NO_KEYS, READ, READ_SLOW, WRITE_SLOW, data, with_subcommands,
+    ALL, DELETE, DELETE_SLOW, FIRST, FIRST_TWO, NO_KEYS, READ, READ_SLOW, SECOND, WRITE_SLOW, data,
+    with_subcommands,
 };
 use crate::command::Command;
 use crate::command::CommandFunction::Data;
@@ -88,9 +89,9 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 const OBJECT: [Subcommand; 5] = [
-    Subcommand::new("ENCODING", 3),
-    Subcommand::new("REFCOUNT", 3),
-    Subcommand::new("IDLETIME", 3),
-    Subcommand::new("FREQ", 3),
+    Subcommand::new("ENCODING", 3).keys(SECOND),
+    Subcommand::new("REFCOUNT", 3).keys(SECOND),
+    Subcommand::new("IDLETIME", 3).keys(SECOND),
+    Subcommand::new("FREQ", 3).keys(SECOND),
     Subcommand::new("HELP", 2),
 ];

@@ -3,15 +3,16 @@
 //! Neighbours: `command_table` puts all commands together.
 
 use super::entry::{ADMIN, ALL, CONNECTION, NO_KEYS, at_once, server, with_subcommands};
+use crate::admin::acl;
 use crate::command::Command;
 use crate::command::CommandFunction::Server;
-use crate::{access, admin, execution};
+use crate::{admin, execution};
 use ensile_serving::command::Subcommand;
 
 pub(super) const COMMANDS: &[Command] = &[
     at_once("WATCH", -2, CONNECTION, ALL, Server(execution::watch), "Makes the next EXEC rest on keys"),
     server("UNWATCH", 1, CONNECTION, Server(execution::unwatch), "Forgets watched keys"),
-    at_once("RESET", 1, CONNECTION, NO_KEYS, Server(access::reset), "Makes the connection as new"),
+    at_once("RESET", 1, CONNECTION, NO_KEYS, Server(admin::reset), "Makes the connection as new"),
     server("TIME", 1, &["fast"], Server(admin::time), "Tells the server's time"),
     server(
         "ROLE",
@@ -29,6 +30,13 @@ pub(super) const COMMANDS: &[Command] = &[
         "Begins a checkpoint, which shortens the log",
     )
     .refused_while_queueing(),
+    with_subcommands(
+        "ACL",
+        &["noscript"],
+        &acl::SUBCOMMANDS,
+        Server(acl::acl),
+        "Tells users and their rights: CAT, GETUSER, LIST, USERS, WHOAMI",
+    ),
     with_subcommands("CONFIG", ADMIN, &CONFIG, Server(admin::config), "Tells and sets parameters: GET, SET"),
     with_subcommands("FUNCTION", ADMIN, &FUNCTION, Server(admin::function), "Drops all functions: FLUSH"),
 ];

@@ -9,6 +9,7 @@ mod expiry;
 mod keys;
 mod redis;
 mod rig;
+mod rights;
 mod scan;
 mod set_aside;
 mod strings;

@@ -13,8 +13,8 @@ use ensile_net::simulation::{ClientId, SimulatedTransport};
 use ensile_net::{ListenAddress, LoopWakeUp, NetLimits};
 use ensile_serving::command::CommandInfo;
 use ensile_serving::{
-    AheadKey, AuthRefusal, Client, ClientState, DurableEpoch, DurableEpochs, Exec, InfoText, LogState,
-    NewReply, Outcome, ServedProgram, ServerFigures, ServiceCall, ServingLoop, ServingState,
+    AheadKey, AuthProgress, AuthRefusal, Client, ClientState, DurableEpoch, DurableEpochs, Exec, InfoText,
+    LogState, NewReply, Outcome, ServedProgram, ServerFigures, ServiceCall, ServingLoop, ServingState,
 };
 
 /// Password of the program, if the program has one.
@@ -128,13 +128,14 @@ impl ServedProgram for Gate {
 
     fn authenticate(
         &self,
+        (): &mut (),
         client: &mut Client<GateClient>,
         _: Option<&[u8]>,
         password: &[u8],
-    ) -> Result<(), AuthRefusal> {
+    ) -> Result<AuthProgress, AuthRefusal> {
         client.own.has_authenticated = password == PASSWORD.as_bytes();
         let refusal = AuthRefusal { code: "WRONGPASS", text: "another password" };
-        client.own.has_authenticated.then_some(()).ok_or(refusal)
+        client.own.has_authenticated.then_some(AuthProgress::Authenticated).ok_or(refusal)
     }
 
     fn is_authorized(&self, client: &Client<GateClient>) -> bool {
@@ -155,7 +156,7 @@ impl ServedProgram for Gate {
         Vec::new()
     }
 
-    fn info(&self, _: &ServerFigures, _: &mut InfoText) {}
+    fn info(&self, _: &Client<GateClient>, _: &ServerFigures, _: &mut InfoText) {}
 }
 
 impl DurableEpochs for Gate {
