@@ -26,7 +26,7 @@ use crate::contest::RunPermit;
 use crate::model::Keyspace;
 use crate::model::keyspace::check_copies;
 use crate::pending::{ClientBefore, GivenUp, PendingCommit, PendingExec, QueueEnd, RunQueue, validated};
-use crate::served_database::{ServedCall, ServedDatabase, Watch};
+use crate::served_database::{ServedCall, ServedDatabase, WATCHED_ROW_BYTES, WATCHED_ROWS_MAX, Watch};
 
 /// Carries out a command over data as a transaction of its own.
 pub(crate) fn run_command(
@@ -404,8 +404,13 @@ fn read_watched(
     remove_expired(server, database, stripe, request, now_millis);
     let mut keyspace = Keyspace::new(&mut watch.tx, server.model(), database, stripe, now_millis);
     for key in request.iter().skip(1) {
-        let expiry = keyspace.watch(key)?.and_then(|header| header.expiry_millis);
-        watch.expiry_millis = watch.expiry_millis.into_iter().chain(expiry).min();
+        let watched = keyspace.watch(key)?;
+        watch.expiry_millis = watch.expiry_millis.into_iter().chain(watched.expiry_millis).min();
+        watch.rows += watched.rows;
+        if watch.rows > WATCHED_ROWS_MAX {
+            let (what, bytes_max) = ("the set of watched rows", WATCHED_ROWS_MAX * WATCHED_ROW_BYTES);
+            return Err(Error::TooLarge { what, bytes: watch.rows * WATCHED_ROW_BYTES, bytes_max });
+        }
     }
     Ok(())
 }

@@ -99,6 +99,8 @@ pub(crate) struct Watch {
     pub(crate) tx: Transaction<'static>,
     /// Earliest expiry of a watched key in milliseconds since 1970: from then on the key has changed.
     pub(crate) expiry_millis: Option<i64>,
+    /// Number of read rows. A larger collection has several rows.
+    pub(crate) rows: usize,
     /// Number of watched keys; a key counts as often as it is named.
     keys: usize,
     /// Length of all watched keys in bytes.
@@ -109,6 +111,10 @@ pub(crate) struct Watch {
 const TRANSACTION_BYTES: usize = 4 << 10;
 /// Memory of a watched key beside the key's own bytes, in bytes (W16).
 const WATCHED_KEY_BYTES: usize = 64;
+/// Memory of a read row in bytes (W16).
+pub(crate) const WATCHED_ROW_BYTES: usize = 16;
+/// Largest number of rows that the watched keys of a client have.
+pub(crate) const WATCHED_ROWS_MAX: usize = 1 << 18;
 /// Largest number of watched keys of a client.
 const WATCHED_KEYS_MAX: usize = 1 << 16;
 /// Largest length of all watched keys of a client in bytes.
@@ -117,7 +123,7 @@ const WATCHED_BYTES_MAX: usize = 1 << 20;
 impl Watch {
     /// A watch without keys.
     pub(crate) fn new(tx: Transaction<'static>) -> Self {
-        Self { tx, expiry_millis: None, keys: 0, key_bytes: 0 }
+        Self { tx, expiry_millis: None, rows: 0, keys: 0, key_bytes: 0 }
     }
 
     /// Counts the keys that are watched further.
@@ -140,7 +146,7 @@ impl Watch {
             self.keys <= WATCHED_KEYS_MAX && self.key_bytes <= WATCHED_BYTES_MAX,
             "the count refuses more"
         );
-        TRANSACTION_BYTES + WATCHED_KEY_BYTES * self.keys + self.key_bytes
+        TRANSACTION_BYTES + WATCHED_KEY_BYTES * self.keys + self.key_bytes + WATCHED_ROW_BYTES * self.rows
     }
 }
 

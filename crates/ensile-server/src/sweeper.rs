@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ensile::{Database, Prefix, Readable, Result, Transaction};
+use ensile::{Database, Error, Prefix, Readable, Result, Transaction};
 use ensile_base::panic_text;
 use ensile_base::sync::{Condvar, Mutex};
 
@@ -139,7 +139,7 @@ impl SweeperWork {
         // A failure of one kind of removal does not hinder the other kind.
         let expired = db.submit(|tx| sweep_expired(tx, model, now_millis));
         let abandoned = db.submit(|tx| sweep_abandoned(tx, model));
-        let (are_objects_swept, _) = db.submit(|tx| objects::sweep(tx, model, ROWS_PER_STEP))?;
+        let are_objects_swept = sweep_objects(db, model)?;
         let ((expired, _), (abandoned, _)) = (expired?, abandoned?);
         Ok(expired < ROWS_PER_STEP && abandoned.is_none() && are_objects_swept)
     }
@@ -154,6 +154,18 @@ fn step_safely(step: impl FnOnce() -> Result<bool>) -> bool {
             let text = panic_text(&*panic).unwrap_or("no text");
             eprintln!("ensile-server: the removal of expired keys panicked, and goes on: {text}");
             true
+        }
+    }
+}
+
+/// Removes rows of a removed object. True if no removed object is left. A database with before-images limits the bytes
+/// of a transaction's deletes, so large rows are removed a few at once.
+fn sweep_objects(db: &Database, model: &Model) -> Result<bool> {
+    let mut rows_max = ROWS_PER_STEP;
+    loop {
+        match db.submit(|tx| objects::sweep(tx, model, rows_max)) {
+            Err(Error::TooLarge { .. }) if rows_max > 1 => rows_max /= 8,
+            swept => return swept.map(|(is_done, _)| is_done),
         }
     }
 }

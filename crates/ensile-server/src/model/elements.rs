@@ -25,7 +25,7 @@ use ensile::{Error, Prefix, Readable, Result};
 use super::keyspace::{Slot, ValueSlot};
 use super::packed;
 use super::stored_value::{Kind, NewValue, ValueHeader};
-use super::{Keyspace, objects};
+use super::{ELEMENT_BYTES_MAX, Keyspace, objects};
 
 /// Largest packed collection in bytes.
 pub(crate) const PACKED_BYTES_MAX: usize = 512;
@@ -207,6 +207,8 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
                 }
                 Ok(is_there)
             }
+            // No row has such an element, and the engine refuses the key.
+            Form::Rows(_) if element.len() > ELEMENT_BYTES_MAX => Ok(false),
             Form::Rows(rows) => {
                 let (tx, model) = (&mut *self.keyspace.tx, self.keyspace.model);
                 let hash = model.key_hash(element);
@@ -304,7 +306,7 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
             // No assertion compares the count: only the commit checks that element and stripe are of one moment.
             tx.put(&model.stripes, &place, &(count, changes + 1))?;
             is_empty |= count <= 0;
-            is_full |= count > STRIPE_ELEMENTS_MAX;
+            is_full |= added > 0 && count > STRIPE_ELEMENTS_MAX;
         }
         if is_empty && self.written_count(rows.object)? <= 0 {
             if rows.has_new_header {

@@ -60,6 +60,15 @@ impl Slot {
     }
 }
 
+/// A key that a transaction rests on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WatchedKey {
+    /// Number of rows that the transaction has read.
+    pub(crate) rows: usize,
+    /// Expiry of the key in milliseconds since 1970.
+    pub(crate) expiry_millis: Option<i64>,
+}
+
 /// A step of a walk over the keys of a database.
 pub(crate) struct KeyAt<'r> {
     pub(crate) hash: u64,
@@ -223,12 +232,19 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     }
 
     /// Reads a key, so that the transaction rests on the value as a whole.
-    pub(crate) fn watch(&mut self, key: &[u8]) -> Result<Option<ValueHeader>> {
+    pub(crate) fn watch(&mut self, key: &[u8]) -> Result<WatchedKey> {
         let header = self.summary(key)?.map(|value| value.header);
-        if let Some(object) = header.and_then(|header| header.object) {
-            objects::watch(self.tx, self.model, object)?;
+        let mut watched =
+            WatchedKey { rows: 1, expiry_millis: header.and_then(|header| header.expiry_millis) };
+        if header.is_some_and(|header| header.object.is_some())
+            && let Some(value) = self.get(key)?
+            && let Some(object) = value.header.object
+        {
+            let stripes = value.stripes();
+            objects::watch(self.tx, self.model, object, stripes)?;
+            watched.rows += stripes as usize;
         }
-        Ok(header)
+        Ok(watched)
     }
 
     /// Moves the row of a key's expiry to the new time.

@@ -9,7 +9,7 @@
 //! Neighbours: [`super::Keyspace`] removes and copies objects with their keys; `elements` and `list` have their rows;
 //! the sweeper removes the rows of removed objects.
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 use ensile::codec::KeyBounds;
 use ensile::{Error, Key, Prefix, Readable, Result, Table, Transaction, Value};
@@ -39,53 +39,83 @@ pub(crate) fn abandon(tx: &mut Transaction<'_>, model: &Model, object: u64) -> R
     tx.put(&model.removed_objects, &object, &())
 }
 
-/// Reads the rows that change with each write of the object's elements.
-pub(crate) fn watch(tx: &mut Transaction<'_>, model: &Model, object: u64) -> Result<()> {
-    tx.scan(&model.stripes, Prefix((object,)), |_, _| ControlFlow::Continue(()))
+/// Reads the rows that change with each write of the object's elements: one for each stripe. All are present, so the
+/// transaction rests on no gap between rows, and other objects can come and go.
+pub(crate) fn watch(tx: &mut Transaction<'_>, model: &Model, object: u64, stripes: u32) -> Result<()> {
+    (0..stripes).try_for_each(|stripe| tx.get(&model.stripes, &(object, stripe)).map(drop))
 }
 
 /// Copies all rows of an object to the rows of a new object. Returns the length of the copied values in bytes.
+///
+/// # Errors
+/// [`Error::TooLarge`] for an object that a transaction cannot write at once.
 pub(crate) fn copy(tx: &mut Transaction<'_>, model: &Model, from: u64, to: u64) -> Result<usize> {
     let mut copied_bytes = 0;
-    copy_rows(tx, &model.stripes, from, |(_, stripe)| (to, stripe), |_| {})?;
-    copy_rows(
+    copy_rows(tx, &model.stripes, from, |(of, stripe)| (*of == from).then_some((to, *stripe)), |_| 0)?;
+    copied_bytes += copy_rows(
         tx,
         &model.elements,
         from,
-        |(_, hash, element)| (to, hash, element),
-        |value| copied_bytes += value.len(),
+        |(of, hash, element)| (*of == from).then(|| (to, *hash, element.clone())),
+        Vec::len,
     )?;
-    copy_rows(tx, &model.items, from, |(_, position)| (to, position), |item| copied_bytes += item.len())?;
-    copy_rows(tx, &model.scores, from, |(_, score, member)| (to, score, member), |()| {})?;
-    copy_rows(tx, &model.ranks, from, |(_, level, score, member)| (to, level, score, member), |_| {})?;
+    copied_bytes +=
+        copy_rows(tx, &model.items, from, |(of, at)| (*of == from).then_some((to, *at)), Vec::len)?;
+    copy_rows(
+        tx,
+        &model.scores,
+        from,
+        |(of, score, member)| (*of == from).then(|| (to, *score, member.clone())),
+        |()| 0,
+    )?;
+    copy_rows(
+        tx,
+        &model.ranks,
+        from,
+        |(of, level, score, member)| (*of == from).then(|| (to, *level, *score, member.clone())),
+        |_| 0,
+    )?;
     Ok(copied_bytes)
 }
 
-/// Number of rows that a copy reads at once.
-const COPIED_TOGETHER: usize = 256;
+/// Number of rows that a copy reads at once, and the length of their values in bytes after which it reads no more.
+const COPIED_ROWS: usize = 256;
+const COPIED_BYTES: usize = 1 << 20;
 
+/// Copies the rows of an object in a table. `renamed` returns the new key of a row, and `None` behind the object.
+/// Returns the length of the copied values in bytes.
 fn copy_rows<K: Key + Clone, V: Value + Clone>(
     tx: &mut Transaction<'_>,
     table: &Table<K, V>,
     object: u64,
-    mut renamed: impl FnMut(K) -> K,
-    mut note: impl FnMut(&V),
-) -> Result<()>
+    renamed: impl Fn(&K) -> Option<K>,
+    bytes: impl Fn(&V) -> usize,
+) -> Result<usize>
 where
     Prefix<(u64,)>: KeyBounds<K>,
+    (Bound<K>, Bound<K>): KeyBounds<K>,
 {
-    let mut rows: Vec<(K, V)> = Vec::new();
-    tx.scan(table, Prefix((object,)), |key, value| {
-        note(value);
-        rows.push((key, value.clone()));
-        ControlFlow::Continue(())
-    })?;
-    for chunk in rows.chunks(COPIED_TOGETHER) {
-        for (key, value) in chunk {
-            tx.put(table, &renamed(key.clone()), value)?;
+    let (mut copied_bytes, mut last) = (0, None::<K>);
+    loop {
+        let (mut rows, mut read_bytes): (Vec<(K, V)>, usize) = (Vec::new(), 0);
+        let visit = |key: K, value: &V| {
+            read_bytes += bytes(value);
+            rows.push((key, value.clone()));
+            let is_full = rows.len() >= COPIED_ROWS || read_bytes >= COPIED_BYTES;
+            if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        match last.take() {
+            None => tx.scan(table, Prefix((object,)), visit)?,
+            Some(key) => tx.scan(table, (Bound::Excluded(key), Bound::Unbounded), visit)?,
+        }
+        let Some((key, _)) = rows.last() else { return Ok(copied_bytes) };
+        last = Some(key.clone());
+        for (key, value) in &rows {
+            let Some(key) = renamed(key) else { return Ok(copied_bytes) };
+            copied_bytes += bytes(value);
+            tx.put(table, &key, value)?;
         }
     }
-    Ok(())
 }
 
 /// Removes rows of the first removed object, `rows_max` at most. True if no removed object is left.

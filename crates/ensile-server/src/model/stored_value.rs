@@ -24,6 +24,10 @@ pub(crate) const HEADER_BYTES_MAX: usize = 1 + size_of::<i64>() + size_of::<u64>
 const HAS_EXPIRY: u8 = 1 << 6;
 const HAS_OBJECT: u8 = 1 << 7;
 const KIND: u8 = 0x0F;
+/// Largest number of bits that name a stripe of an object.
+pub(crate) const STRIPE_BITS_MAX: u8 = 6;
+
+const UNKNOWN: u8 = !(HAS_EXPIRY | HAS_OBJECT | KIND);
 
 /// Type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +103,9 @@ impl ValueHeader {
             bytes.split_first().ok_or_else(|| CodecError::new("a value without its header"))?;
         let kind = Kind::from_number(first & KIND)
             .ok_or_else(|| CodecError::new("an unknown type of value: a later version wrote it"))?;
+        if first & UNKNOWN != 0 {
+            return Err(CodecError::new("unknown properties of a value: a later version wrote it"));
+        }
         let mut take = |flag: u8| {
             if first & flag == 0 {
                 return Ok(None);
@@ -133,6 +140,14 @@ pub(crate) struct StoredValue {
 }
 
 impl StoredValue {
+    /// Number of stripes of the object's rows. A list has a stripe for each end.
+    pub(crate) fn stripes(&self) -> u32 {
+        match self.header.kind {
+            Kind::List => 2,
+            _ => 1 << self.bytes.first().copied().unwrap_or(0).min(STRIPE_BITS_MAX),
+        }
+    }
+
     pub(crate) fn summary(&self) -> ValueSummary {
         ValueSummary { header: self.header, length: self.length }
     }
@@ -146,6 +161,11 @@ impl Value for StoredValue {
 
     fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         let (header, bytes) = ValueHeader::decode(bytes)?;
+        let is_striped =
+            header.object.is_some() && matches!(header.kind, Kind::Set | Kind::SortedSet | Kind::Hash);
+        if is_striped && !matches!(bytes, [bits] if *bits <= STRIPE_BITS_MAX) {
+            return Err(CodecError::new("an unknown form of a collection: a later version wrote it"));
+        }
         Ok(Self { header, bytes: bytes.to_vec(), length: bytes.len() })
     }
 

@@ -164,3 +164,46 @@ fn a_watch_of_a_hash_sees_the_change_of_any_field() {
         }
     }
 }
+
+#[test]
+fn a_watch_of_a_hash_ignores_other_hashes() {
+    let mut rig = Rig::new();
+    fill(&mut rig, "h", 600);
+    let other = rig.connect();
+    rig.play("WATCH h | +OK");
+    let fields: String = (0..600).map(|number| format!(" g{number} 1")).collect();
+    rig.play_as(other, &format!("HSET neighbour{fields} | :600"));
+    rig.play_as(other, "DEL neighbour | :1");
+    rig.server.sweep().expect("the steps commit");
+    rig.play(
+        r"
+        MULTI | +OK
+        HLEN h | +QUEUED
+        EXEC | *1 :600
+        ",
+    );
+}
+
+#[test]
+fn a_watch_has_a_limit_of_rows() {
+    let mut rig = Rig::new();
+    fill(&mut rig, "h", MANY);
+    let many = "h ".repeat(5_000);
+    rig.play(&format!("WATCH {many} | -ERR the set of watched rows.."));
+    rig.play("WATCH h | -ERR the set of watched rows..");
+    rig.play("UNWATCH | +OK");
+    rig.play("WATCH h | +OK");
+}
+
+#[test]
+fn a_field_beyond_the_limit_is_no_field() {
+    let mut rig = Rig::new();
+    let long = "x".repeat(17_000);
+    for fields in [1, 600] {
+        fill(&mut rig, "h", fields);
+        rig.play(&format!("HDEL h {long} | :0"));
+        rig.play(&format!("HGET h {long} | $-1"));
+        rig.play(&format!("HSET h {long} 1 | -ERR field or member exceeds maximum allowed size.."));
+        rig.play("DEL h | :1");
+    }
+}
