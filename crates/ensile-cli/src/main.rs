@@ -40,6 +40,9 @@ enum ToolCommand {
     /// cores, durable before the reply. `redis-cli` and the client libraries of redis connect.
     #[cfg(feature = "serve")]
     Serve(serve::ServeCommand),
+    /// Hash a password, the first line of standard input, for a line `user NAME on #HASH ..` of `ensile serve`.
+    #[cfg(feature = "serve")]
+    HashPassword,
     /// Read every byte of a folder of a database, of objects or of an archive, without opening the folder, and report
     /// damage. Exit code 0: whole, or repaired; 1: damaged; 2: it cannot be told.
     Verify(folder::VerifyArguments),
@@ -82,6 +85,8 @@ fn main() -> ExitCode {
     let end = match Arguments::parse().command {
         #[cfg(feature = "serve")]
         ToolCommand::Serve(arguments) => return serve::run(arguments),
+        #[cfg(feature = "serve")]
+        ToolCommand::HashPassword => return serve::print_hash(),
         ToolCommand::Verify(arguments) if objects::are_in(&arguments.folder) => objects::verify(&arguments),
         ToolCommand::Verify(arguments) => folder::verify(&arguments),
         ToolCommand::Inspect(arguments) if !arguments.changes && objects::are_in(&arguments.folder) => {

@@ -15,8 +15,10 @@
 
 mod config_file;
 mod database;
+mod password;
 mod settings;
 mod shown_load;
+mod socket_file;
 mod values;
 
 use std::io::{self, Write as _};
@@ -29,7 +31,9 @@ use ensile_server::{ListeningServer, Server, ServerConfig, TransportChoice};
 use ensile_serving::program::{begin_program, start_notices};
 
 use database::{OpenedDatabase, open_database};
+pub(crate) use password::print_hash;
 use settings::{GivenSettings, ServeSettings};
+use socket_file::SocketFile;
 
 use crate::folder::output::{FAILED, LACKS_RESULTS, not_made};
 
@@ -94,6 +98,7 @@ fn serve(settings: &ServeSettings) -> Result<(), ServeFailure> {
     let not_started = |error: io::Error| ServeFailure::NotStarted(error.to_string());
     let config = ServerConfig {
         address: settings.address,
+        unix: None,
         loops: settings.loops,
         transport: TransportChoice::Auto,
         idle: settings.idle,
@@ -103,6 +108,10 @@ fn serve(settings: &ServeSettings) -> Result<(), ServeFailure> {
         tell,
     };
     config.check().map_err(not_started)?;
+    let socket_file =
+        settings.unix_socket.as_deref().map(|path| SocketFile::bind(path, settings.unix_socket_mode));
+    let socket_file = socket_file.transpose().map_err(ServeFailure::NotStarted)?;
+    let config = ServerConfig { unix: socket_file.as_ref().map(SocketFile::socket), ..config };
     let OpenedDatabase { db, always_durable, notices } =
         open_database(settings).map_err(ServeFailure::NotOpened)?;
     notices.iter().for_each(|notice| tell(notice));
@@ -110,6 +119,7 @@ fn serve(settings: &ServeSettings) -> Result<(), ServeFailure> {
         .appendfsync(settings.appendfsync)
         .always_durable(always_durable)
         .password(settings.password.as_ref().map_or(&[], |password| password.bytes()))
+        .users(settings.users.clone())
         .keep_password(!settings.address.ip().is_loopback())
         .multi_rollback(settings.multi_rollback)
         .build()

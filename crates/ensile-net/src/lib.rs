@@ -70,6 +70,7 @@ mod sockets;
 mod timers;
 mod transport;
 mod transport_choice;
+mod unix_socket;
 #[cfg(all(
     feature = "io-uring",
     target_os = "linux",
@@ -91,6 +92,7 @@ pub use timers::TimerId;
 pub use transport::TransportHoldings;
 pub use transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 pub use transport_choice::{MachineTransport, TransportChoice};
+pub use unix_socket::UnixSocket;
 #[cfg(all(
     feature = "io-uring",
     target_os = "linux",

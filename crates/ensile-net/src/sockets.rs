@@ -48,6 +48,7 @@ impl MachineSocket {
                 socket.set_nonblocking(true)?;
                 (socket.into(), false, address.clone())
             }
+            ListenAddress::UnixShared(socket) => (socket.shared_descriptor()?, false, address.clone()),
         };
         Ok((Self { descriptor, is_tcp }, at))
     }

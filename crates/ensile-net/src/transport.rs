@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::unix_socket::UnixSocket;
+
 /// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
@@ -20,6 +22,8 @@ pub enum ListenAddress {
     TcpShared(SocketAddr),
     /// A Unix socket. Its file must not exist yet, and stays when the loop ends: the owner removes the file.
     Unix(PathBuf),
+    /// A bound Unix socket, beside other loops: the first loop that accepts has the connection.
+    UnixShared(UnixSocket),
 }
 
 /// Name of a socket in its loop. A loop never uses a name twice.

@@ -33,6 +33,7 @@ impl RunningServer {
     pub(crate) fn start(served: ServedDatabase, address: SocketAddr) -> io::Result<Self> {
         let config = ServerConfig {
             address,
+            unix: None,
             loops: std::thread::available_parallelism().map_or(1, usize::from),
             transport: TransportChoice::Auto,
             idle: None,

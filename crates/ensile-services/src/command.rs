@@ -289,6 +289,7 @@ pub fn run(
     let ended = begin_program()?;
     let config = ServerConfig {
         address: arguments.listen,
+        unix: None,
         loops: arguments.loops,
         transport: arguments.transport.into(),
         idle: duration_of(arguments.timeout),

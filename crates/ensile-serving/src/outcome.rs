@@ -33,7 +33,7 @@ pub enum AuthProgress {
     Waits,
 }
 
-/// RightsRefusal of a request that a user has no right to.
+/// Refusal of a request that a user has no right to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RightsRefusal {
     /// The command or the subcommand.
@@ -91,7 +91,7 @@ impl RightsRefusal {
     }
 }
 
-/// RightsRefusal of a user or a password.
+/// Refusal of a user or a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthRefusal {
     /// Code at the beginning of the error reply.

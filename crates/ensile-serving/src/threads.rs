@@ -15,6 +15,7 @@ use std::any::Any;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::catch_unwind;
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -22,7 +23,9 @@ use ensile_base::clock::Clock;
 use ensile_base::panic_text;
 use ensile_base::sync::{Mutex, Ordering, SignalFlag, sleep};
 pub use ensile_net::TransportChoice;
-use ensile_net::{ListenAddress, LoopWakeUp, MachineTransport, NetLimits, check_free, raise_descriptors_max};
+use ensile_net::{
+    ListenAddress, LoopWakeUp, MachineTransport, NetLimits, UnixSocket, check_free, raise_descriptors_max,
+};
 
 use heap_trimmer::HeapTrimmer;
 
@@ -40,10 +43,12 @@ const TAKEN_PAUSE: Duration = Duration::from_millis(10);
 const _: () = assert!(TAKEN_PAUSE.as_millis() < TAKEN_WAIT.as_millis(), "an address is checked again");
 
 /// Configuration of a server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Address for clients; port 0 is any free port.
     pub address: SocketAddr,
+    /// Unix socket for clients beside the address.
+    pub unix: Option<UnixSocket>,
     /// Number of threads, with a loop each.
     pub loops: usize,
     /// Mechanism by which loops wait for sockets.
@@ -233,9 +238,10 @@ pub fn serve<S: ServedProgram>(
         for _ in 0..config.loops.max(1) {
             let (tell, told) = mpsc::channel();
             let (state, end_all) = (&state, &end_all);
+            let config = ServerConfig { address, ..config.clone() };
             threads.push(scope.spawn(move || {
                 let _end = CallAtEnd(end_all);
-                one_loop(state, ServerConfig { address, ..config }, limits, &tell)
+                one_loop(state, &config, limits, &tell)
             }));
             // The first loop finds the port, further loops share the port.
             match told.recv().map_err(io::Error::other).and_then(|begun| begun) {
@@ -271,12 +277,21 @@ pub fn serve<S: ServedProgram>(
     served.and(state.service.durable_epochs().close().map_err(io::Error::other))
 }
 
+/// Binds a Unix socket, for [`ServerConfig::unix`]. The file of a killed server is replaced, once the kernel has ended
+/// the sockets of that server.
+///
+/// # Errors
+/// The system's error: another server listens there, or another file is there.
+pub fn bind_unix_socket(path: &Path) -> io::Result<UnixSocket> {
+    free_soon(TAKEN_WAIT, || UnixSocket::bind(path))
+}
+
 /// Checks until the address is free, for at most `wait`. The sockets of a killed process may keep the address until the
 /// kernel has ended the io_uring of the process.
 ///
 /// # Errors
 /// The last error of `check`.
-fn free_soon(wait: Duration, check: impl Fn() -> io::Result<()>) -> io::Result<()> {
+fn free_soon<R>(wait: Duration, check: impl Fn() -> io::Result<R>) -> io::Result<R> {
     let clock = Clock::machine();
     loop {
         match check() {
@@ -299,7 +314,7 @@ fn loop_panic_error(panic: Box<dyn Any + Send>) -> io::Result<()> {
 /// Work of a thread: a loop, from its first step to its last.
 fn one_loop<S: ServedProgram>(
     state: &Arc<ServingState<S>>,
-    config: ServerConfig,
+    config: &ServerConfig,
     limits: NetLimits,
     tell: &mpsc::Sender<Begun>,
 ) -> io::Result<()> {
@@ -309,9 +324,14 @@ fn one_loop<S: ServedProgram>(
         let mut one: MachineLoop<S> = ServingLoop::new(transport, Arc::clone(state), limits);
         let is_shared = config.loops > 1;
         let listen = if is_shared { ListenAddress::TcpShared } else { ListenAddress::Tcp };
+        if let Some(socket) = &config.unix {
+            one.listen(&ListenAddress::UnixShared(socket.clone()))?;
+        }
         match one.listen(&listen(config.address))? {
             ListenAddress::Tcp(at) | ListenAddress::TcpShared(at) => Ok((one, at)),
-            ListenAddress::Unix(_) => Err(io::Error::other("it listens elsewhere")),
+            ListenAddress::Unix(_) | ListenAddress::UnixShared(_) => {
+                Err(io::Error::other("it listens elsewhere"))
+            }
         }
     };
     let mut one = match begin() {

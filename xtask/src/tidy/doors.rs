@@ -16,6 +16,7 @@ const FILES: &[(&str, &str)] = &[
     ("crates/ensile-bench/", "workloads make and remove data folders"),
     ("crates/ensile-papers/", "experiments make and remove data folders"),
     ("crates/ensile-cli/", "the binary reads and writes what its user names"),
+    ("crates/ensile-net/src/unix_socket.rs", "the address of a Unix socket is a file"),
     ("crates/ensile/examples/", "an example is an application"),
     ("crates/ensile-objects/examples/", "an example is an application"),
     ("xtask/", "reads the tree"),

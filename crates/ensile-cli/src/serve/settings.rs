@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use ensile_server::Appendfsync;
+use ensile_server::{Appendfsync, User};
 use ensile_serving::program::{duration_of, find_address};
 use ensile_serving::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS};
 
@@ -43,6 +43,18 @@ pub(super) struct GivenSettings {
     /// File whose first line is the password of clients
     #[arg(long = "requirepass-file", value_name = "FILE", value_parser = values::password_file)]
     password: Option<PasswordSource>,
+    /// File with lines `user NAME RULE ..`, which the configuration file may have too
+    #[arg(long, value_name = "FILE", value_parser = values::folder)]
+    users: Option<PathBuf>,
+    /// Unix socket for clients of this machine, beside the port
+    #[arg(long, value_name = "PATH", value_parser = values::folder)]
+    unixsocket: Option<PathBuf>,
+    /// Permissions of the Unix socket's file, as 700 [default: as the umask says]
+    #[arg(long, value_name = "MODE", value_parser = values::file_mode)]
+    unixsocketperm: Option<u32>,
+    /// Users of the configuration file.
+    #[arg(skip)]
+    listed_users: Vec<User>,
     /// yes: log every change. no: log nothing; only checkpoints are durable, and the changes since the last checkpoint
     /// are lost when the process is killed [default: yes]
     #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
@@ -83,7 +95,7 @@ struct Parameter {
 }
 
 /// All settings that a file or the environment may have.
-const PARAMETERS: [Parameter; 15] = [
+const PARAMETERS: [Parameter; 18] = [
     parameter("data", "ENSILE_DATA", |given, text| put(&mut given.data, values::folder(text))),
     // Redis' name of the folder.
     parameter("dir", "ENSILE_DIR", |given, text| put(&mut given.data, values::folder(text))),
@@ -95,6 +107,13 @@ const PARAMETERS: [Parameter; 15] = [
     }),
     parameter("requirepass-file", "ENSILE_REQUIREPASS_FILE", |given, text| {
         put(&mut given.password, values::password_file(text))
+    }),
+    parameter("users", "ENSILE_USERS", |given, text| put(&mut given.users, values::folder(text))),
+    parameter("unixsocket", "ENSILE_UNIXSOCKET", |given, text| {
+        put(&mut given.unixsocket, values::folder(text))
+    }),
+    parameter("unixsocketperm", "ENSILE_UNIXSOCKETPERM", |given, text| {
+        put(&mut given.unixsocketperm, values::file_mode(text))
     }),
     parameter("appendonly", "ENSILE_APPENDONLY", |given, text| {
         put(&mut given.appendonly, values::yes_or_no(text))
@@ -160,6 +179,10 @@ impl GivenSettings {
         let mut given = Self::default();
         let lines = config_lines(text).map_err(|error| at_line(error.number, &error.reason))?;
         for ConfigLine { number, name, values } in &lines {
+            if name == USER_LINE {
+                given.listed_users.push(user_of(values).map_err(|why| at_line(*number, &why))?);
+                continue;
+            }
             let Some(parameter) = PARAMETERS.iter().find(|parameter| parameter.name == name) else {
                 let nearest = nearest_name(name);
                 return Err(at_line(
@@ -189,6 +212,10 @@ impl GivenSettings {
             bind: self.bind.or(other.bind),
             loops: self.loops.or(other.loops),
             password: self.password.or(other.password),
+            users: self.users.or(other.users),
+            unixsocket: self.unixsocket.or(other.unixsocket),
+            unixsocketperm: self.unixsocketperm.or(other.unixsocketperm),
+            listed_users: self.listed_users.into_iter().chain(other.listed_users).collect(),
             appendonly: self.appendonly.or(other.appendonly),
             appendfsync: self.appendfsync.or(other.appendfsync),
             maxmemory: self.maxmemory.or(other.maxmemory),
@@ -201,9 +228,53 @@ impl GivenSettings {
     }
 }
 
+/// Name of a line with a user.
+const USER_LINE: &str = "user";
+
+/// The user of a line `user NAME RULE ..`.
+fn user_of(values: &[String]) -> Result<User, String> {
+    let (name, rules) =
+        values.split_first().ok_or("give `user NAME RULE ..`, as `user app on #HASH ~app:* +@all`")?;
+    User::new(name, rules)
+}
+
+/// The users of a file with this text.
+fn users_of(file: &Path, text: &str) -> Result<Vec<User>, String> {
+    let at_line = |number: usize, why: &str| format!("{}:{number}: {why}", file.display());
+    let lines = config_lines(text).map_err(|error| at_line(error.number, &error.reason))?;
+    let users = lines.iter().map(|ConfigLine { number, name, values }| match name.as_str() {
+        USER_LINE => user_of(values).map_err(|why| at_line(*number, &why)),
+        _ => Err(at_line(*number, "a file of users has lines `user NAME RULE ..` only")),
+    });
+    users.collect()
+}
+
+/// Checks that other machines cannot reach the server without a password.
+fn check_open_users(address: SocketAddr, has_password: bool, users: &[User]) -> Result<(), String> {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    let default = users.iter().find(|user| user.name() == "default");
+    if !has_password && default.is_none_or(User::is_open) {
+        return Err(format!(
+            "other machines reach {address}, and no password is set: set one by --requirepass-file FILE, by ENSILE_PASSWORD \
+             or by requirepass in the configuration file; or turn the user off, `user default off`; or listen on this \
+             machine only, --bind 127.0.0.1"
+        ));
+    }
+    match users.iter().find(|user| user.name() != "default" && user.is_open()) {
+        Some(open) => Err(format!(
+            "other machines reach {address}, and the user '{}' has no password: give #HASH, with a hash of `ensile \
+             hash-password`",
+            open.name()
+        )),
+        None => Ok(()),
+    }
+}
+
 /// The known name with the fewest changes to this name.
 fn nearest_name(name: &str) -> &'static str {
-    let names = PARAMETERS.iter().map(|parameter| parameter.name);
+    let names = PARAMETERS.iter().map(|parameter| parameter.name).chain([USER_LINE]);
     names.min_by_key(|known| edit_distance(name, known)).unwrap_or_default()
 }
 
@@ -233,6 +304,12 @@ pub(super) struct ServeSettings {
     pub(super) loops: usize,
     /// Password of clients; `None` lets every client in.
     pub(super) password: Option<Secret>,
+    /// Users beside the user `default`, or with another one.
+    pub(super) users: Vec<User>,
+    /// File of the Unix socket.
+    pub(super) unix_socket: Option<PathBuf>,
+    /// Permissions of the socket's file; `None` leaves the system's.
+    pub(super) unix_socket_mode: Option<u32>,
     /// True if the database has a log.
     pub(super) appendonly: bool,
     pub(super) appendfsync: Appendfsync,
@@ -273,19 +350,22 @@ impl ServeSettings {
         let address = find_address((host, given.port.unwrap_or(PORT)))
             .map_err(|why| format!("bind {host}: {why}; give an address of this machine, as 127.0.0.1"))?;
         let password = given.password.map_or(Ok(None), PasswordSource::read)?;
-        if password.is_none() && !address.ip().is_loopback() {
-            return Err(format!(
-                "other machines reach {address}, and no password is set: set one by --requirepass-file FILE, by \
-                 ENSILE_PASSWORD or by requirepass in the configuration file; or listen on this machine only, --bind \
-                 127.0.0.1"
-            ));
+        let mut users = given.listed_users;
+        if let Some(file) = &given.users {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| format!("the users' file {}: {error}", file.display()))?;
+            users.extend(users_of(file, &text)?);
         }
+        check_open_users(address, password.is_some(), &users)?;
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             data: given.data.unwrap_or_else(|| "data".into()),
             address,
             loops: given.loops.unwrap_or_else(cores),
             password,
+            users,
+            unix_socket: given.unixsocket,
+            unix_socket_mode: given.unixsocketperm,
             appendonly: given.appendonly.unwrap_or(true),
             appendfsync: given.appendfsync.unwrap_or_default(),
             memory: given.maxmemory.filter(|bytes| *bytes > 0).map(|bytes| bytes as u64),

@@ -90,6 +90,12 @@ pub(super) fn folder(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("give a path".to_owned()) } else { Ok(text.into()) }
 }
 
+/// Permissions of a file in octal digits, as `700`.
+pub(super) fn file_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "give three octal digits, as 700".to_owned())
+}
+
 pub(super) fn yes_or_no(text: &str) -> Result<bool, String> {
     match text {
         "yes" => Ok(true),

@@ -2,6 +2,9 @@
 //!
 //! Neighbours: `ensile-server` tests the commands; `guide` compares the table of commands in the guide.
 
+use std::fs::File;
+use std::process::Command;
+
 use ensile_services::client::{RespClient, in_words};
 
 use crate::outside::Folder;
@@ -89,6 +92,63 @@ fn the_password_of_a_server_for_other_machines_can_be_changed_and_not_removed() 
     assert!(text.starts_with("!ERR") && text.contains("not removed"), "{text}");
     assert_eq!(call(&mut client, "CONFIG SET requirepass other"), "+OK");
     assert_eq!(call(&mut connect(&server), "AUTH other"), "+OK");
+}
+
+#[test]
+fn a_user_of_the_configuration_has_its_rights_only() {
+    let folder = Folder::new("serve-users");
+    std::fs::write(folder.0.join("password"), "open sesame\n").expect("a file");
+    let hashed = Command::new(env!("CARGO_BIN_EXE_ensile"))
+        .arg("hash-password")
+        .stdin(File::open(folder.0.join("password")).expect("a file"))
+        .output()
+        .expect("it starts");
+    let hash = String::from_utf8(hashed.stdout).expect("a text");
+    std::fs::write(
+        folder.0.join("users"),
+        format!("user default off\nuser app on #{} ~app:* +@all -flushall\n", hash.trim()),
+    )
+    .expect("a file");
+    let server = Server::start(&folder, "--users users");
+    let mut client = connect(&server);
+    assert!(call(&mut client, "PING").starts_with("!NOAUTH"));
+    for (password, reply) in [("sesame", "!WRONGPASS"), ("open sesame", "+OK")] {
+        client.request(&["AUTH", "app", password]);
+        assert!(client.receive(in_words).expect("a reply").starts_with(reply));
+    }
+    assert_eq!(call(&mut client, "SET app:a 1"), "+OK");
+    assert!(call(&mut client, "GET a").starts_with("!NOPERM"));
+    assert!(call(&mut client, "FLUSHALL").starts_with("!NOPERM"));
+}
+
+#[test]
+fn a_unix_socket_serves_beside_the_port() {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixStream;
+
+    let folder = Folder::new("serve-unix");
+    let path = folder.0.join("socket");
+    let options = "--unixsocket socket --unixsocketperm 700 --loops 2";
+    for _ in 0..2 {
+        let server = Server::start(&folder, options);
+        assert_eq!(call(&mut connect(&server), "SET a 1"), "+OK");
+        assert_eq!(path.metadata().expect("the file").permissions().mode() & 0o777, 0o700);
+        let mut client = UnixStream::connect(&path).expect("it listens");
+        client.write_all(b"GET a\r\n").expect("an open socket");
+        let mut reply = [0; 7];
+        client.read_exact(&mut reply).expect("a reply");
+        assert_eq!(&reply, b"$1\r\n1\r\n");
+        // The file stays, and the next start replaces the file.
+        server.kill();
+        assert!(path.exists());
+    }
+    let server = Server::start(&folder, options);
+    let (code, text) = refused(&folder, "--data other --port 0 --unixsocket socket");
+    assert!(code == Some(2) && text.contains("unixsocket socket: "), "{text}");
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0), "{}", told(&folder));
+    assert!(!path.exists());
 }
 
 #[test]

@@ -86,6 +86,6 @@ fn an_address_that_a_killed_process_still_has_is_waited_for() {
     assert_eq!(check(ErrorKind::AddrInUse), (Ok(()), 3));
     let other = ErrorKind::AddrNotAvailable;
     assert_eq!(check(other), (Err(other), 1), "no time makes the address this machine's");
-    let never = free_soon(Duration::ZERO, || Err(ErrorKind::AddrInUse.into()));
+    let never = free_soon(Duration::ZERO, || Err::<(), _>(ErrorKind::AddrInUse.into()));
     assert_eq!(never.expect_err("another server has it").kind(), ErrorKind::AddrInUse);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args as _, Command, FromArgMatches as _};
 use ensile_server::{Appendfsync, PASSWORD_BYTES_MAX};
 
-use super::{GivenSettings, PARAMETERS, ServeSettings, nearest_name};
+use super::{GivenSettings, PARAMETERS, ServeSettings, nearest_name, users_of};
 
 fn file(text: &str) -> Result<GivenSettings, String> {
     GivenSettings::of_file(Path::new("ensile.conf"), text)
@@ -107,6 +107,22 @@ fn an_address_for_other_machines_needs_a_password() {
     let settings = open("bind *\nrequirepass sesame").expect("a password");
     assert!(!settings.address.ip().is_loopback());
     assert!(open("bind ::1").is_ok_and(|settings| settings.address.to_string() == "[::1]:6379"));
+}
+
+#[test]
+fn users_stand_in_the_file_and_in_a_file_of_their_own() {
+    let given = file("user app on nopass ~app:* +@read\nuser default off\n").expect("known rules");
+    let settings = ServeSettings::new(given).expect("loopback");
+    let names: Vec<&str> = settings.users.iter().map(|user| user.name()).collect();
+    assert_eq!(names, ["app", "default"]);
+    let refused = file("port 1\nuser app +nosuch").expect_err("no such command");
+    assert!(refused.starts_with("ensile.conf:2: unknown command 'nosuch'"), "{refused}");
+    let refused = users_of(Path::new("users"), "user a off\nport 1\n").expect_err("no user");
+    assert!(refused.starts_with("users:2: a file of users has lines"), "{refused}");
+    let open = |text: &str| ServeSettings::new(file(text).expect("known names"));
+    assert!(open("bind *\nuser default off").is_ok(), "nobody connects without a password");
+    let refused = open("bind *\nuser default off\nuser app on nopass").expect_err("an open user");
+    assert!(refused.contains("'app' has no password"), "{refused}");
 }
 
 #[test]
