@@ -148,7 +148,8 @@ impl Connection {
         let has_room = if self.is_ending {
             self.dropped_bytes < limits.linger_bytes_max
         } else {
-            !self.replies.is_full() && self.unread().len() < limits.unread_bytes_max
+            let may_take = !self.replies.is_full() || self.replies.waits_for_event();
+            may_take && self.unread().len() < limits.unread_bytes_max
         };
         self.may_read && !self.peer_ended && has_room
     }
@@ -254,6 +255,10 @@ impl Connection {
         if self.replies.is_beyond() {
             return Some(CloseReason::Unsent);
         }
+        // Nobody is left who waits for the event (W18).
+        if self.peer_ended && self.replies.waits_for_event() && self.replies.is_empty() {
+            return Some(CloseReason::PeerEnded);
+        }
         let is_heard = self.peer_ended || self.dropped_bytes >= limits.linger_bytes_max;
         match (self.is_answered(), self.is_ending) {
             (true, true) if is_heard => Some(CloseReason::Asked),
@@ -304,7 +309,10 @@ impl Connection {
         }
         // A client with bytes that the loop has not read or handed out is not silent (W3). The loop may have been
         // paused (W16), or the owner has left a request (W18).
-        let may_be_heard = self.is_announced || self.may_read && !self.peer_ended || self.leaves_requests();
+        let may_be_heard = self.is_announced
+            || self.may_read && !self.peer_ended
+            || self.leaves_requests()
+            || self.replies.is_listener();
         let idle = limits.idle.filter(|_| self.replies.is_empty() && !may_be_heard)?;
         Some((after(self.heard_nanos.max(self.sent_nanos), idle), CloseReason::Idle))
     }

@@ -15,6 +15,18 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
+    /// The name as a number, for the number of a timer.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.token().0
+    }
+
+    /// The name with this number. No connection may have the name any more.
+    #[must_use]
+    pub fn of_number(number: u64) -> Self {
+        Self::from_token(SocketToken(number))
+    }
+
     pub(crate) fn token(self) -> SocketToken {
         let token = SocketToken(u64::from(self.generation) << 32 | u64::from(self.index));
         debug_assert_eq!(Self::from_token(token), self, "W9: a token names one connection");

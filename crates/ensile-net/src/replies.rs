@@ -60,6 +60,10 @@ pub struct ReplyQueue {
     turned_away: bool,
     /// True while the owner has set the next request aside (W18).
     holds_request: bool,
+    /// True while the request that is set aside waits for an event that may never come (W18).
+    waits_for_event: bool,
+    /// True if the client waits for bytes that are no replies: the client's silence is not idle.
+    is_listener: bool,
     /// Bytes that the owner keeps for the connection, besides those for places.
     owner_bytes: usize,
     /// Text of a panic in the writer of a reply: the stream has ended with the reply before.
@@ -85,6 +89,8 @@ impl ReplyQueue {
             is_beyond: false,
             turned_away: false,
             holds_request: false,
+            waits_for_event: false,
+            is_listener: false,
             owner_bytes: 0,
             panicked: None,
         }
@@ -107,6 +113,13 @@ impl ReplyQueue {
         (self.turned_away, self.holds_request) = (true, true);
     }
 
+    /// As [`set_aside`](Self::set_aside), for a request that waits for an event of other clients, which may never come.
+    /// The loop goes on reading, so the client's end is noticed. The end drops the request (W18).
+    pub fn set_aside_for_event(&mut self) {
+        self.set_aside();
+        self.waits_for_event = true;
+    }
+
     /// Ends the wait of a request that is set aside: [`crate::NetEvent::Received`] comes again once there is room
     /// (W18). Other connections have their turns before.
     pub fn resume(&mut self) {
@@ -114,7 +127,13 @@ impl ReplyQueue {
             !self.holds_request || self.turned_away,
             "W18: a request that is set aside comes again"
         );
-        self.holds_request = false;
+        (self.holds_request, self.waits_for_event) = (false, false);
+    }
+
+    /// Sets if the client waits for bytes that are no replies. Such a client is never idle
+    /// ([`NetLimits::idle`](crate::NetLimits::idle)).
+    pub fn set_listener(&mut self, is_listener: bool) {
+        self.is_listener = is_listener;
     }
 
     /// A reply that may be sent at once. `write` appends it to the buffer, and changes nothing else there. It runs on
@@ -251,6 +270,20 @@ impl ReplyQueue {
     /// True if the caller has left a request: for want of room, or set aside.
     pub(crate) fn has_turned_away(&self) -> bool {
         self.turned_away
+    }
+
+    /// True while the first unread request waits for an event that may never come (W18).
+    pub(crate) fn waits_for_event(&self) -> bool {
+        debug_assert!(
+            !self.waits_for_event || self.holds_request,
+            "W18: the request that waits is set aside"
+        );
+        self.waits_for_event
+    }
+
+    /// True if the client's silence is not idle.
+    pub(crate) fn is_listener(&self) -> bool {
+        self.is_listener
     }
 
     /// Number of replies that the client has not heard: replies that wait, and one for bytes that are not sent.

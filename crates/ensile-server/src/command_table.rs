@@ -6,6 +6,7 @@ mod absent;
 mod entry;
 mod hashes;
 mod keys;
+mod publish;
 mod server;
 mod strings;
 
@@ -15,8 +16,14 @@ use crate::command::Command;
 pub(crate) static COMMANDS: [Command; COUNT] = all_commands();
 
 /// Commands of each kind.
-const KINDS: &[&[Command]] =
-    &[strings::COMMANDS, keys::COMMANDS, hashes::COMMANDS, server::COMMANDS, absent::COMMANDS];
+const KINDS: &[&[Command]] = &[
+    strings::COMMANDS,
+    keys::COMMANDS,
+    hashes::COMMANDS,
+    publish::COMMANDS,
+    server::COMMANDS,
+    absent::COMMANDS,
+];
 
 /// Number of all commands.
 const COUNT: usize = {

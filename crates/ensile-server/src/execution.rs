@@ -7,7 +7,8 @@
 //! ```
 //! Invariants:
 //! - R1: the reply rests on the receipt of the transaction, also a reply that is an error (R2).
-//! - A reply is written anew at each run.
+//! - A reply is written anew at each run. Effects outside of the database are noted anew at each run, and take place
+//!   once, behind the commit (J1).
 //! - A loop never waits here. A commit that would wait, and a request that waits for its turn, are set aside
 //!   (`contest`). A commit that is set aside has written nothing.
 //!
@@ -18,15 +19,18 @@ use std::task::Waker;
 use ensile::{Error, Transaction};
 use ensile_base::Epoch;
 use ensile_resp::Request;
-use ensile_serving::{ANSWERED, Exec, NewReply, Outcome};
+use ensile_serving::{ANSWERED, Client, Exec, NewReply, Outcome};
 
 use crate::command::{Command, CommandFunction};
 use crate::commands::{CommandError, CommandResult, DataCall, DataFunction};
 use crate::contest::RunPermit;
+use crate::effects::Effects;
 use crate::model::Keyspace;
 use crate::model::keyspace::check_copies;
 use crate::pending::{ClientBefore, GivenUp, PendingCommit, PendingExec, QueueEnd, RunQueue, validated};
-use crate::served_database::{ServedCall, ServedDatabase, WATCHED_ROW_BYTES, WATCHED_ROWS_MAX, Watch};
+use crate::served_database::{
+    ClientData, ServedCall, ServedDatabase, WATCHED_ROW_BYTES, WATCHED_ROWS_MAX, Watch,
+};
 
 /// Carries out a command over data as a transaction of its own.
 pub(crate) fn run_command(
@@ -40,6 +44,7 @@ pub(crate) fn run_command(
         match pending.try_commit(&call.loop_state.waker) {
             Ok(epoch) => {
                 reply.append(&pending.reply);
+                take_place(server, &mut pending.effects, call.client, epoch);
                 return Outcome::Reply(epoch);
             }
             Err(Error::Busy) => {
@@ -57,6 +62,7 @@ pub(crate) fn run_command(
             Err(error) => return refuse(&call, &error, reply),
         };
         let mut tx = server.db().begin();
+        call.loop_state.effects.clear();
         let ran = run_in(server, &mut tx, &mut call, function, server.now_millis(), reply);
         let mut ended = finish(&mut tx, ran, &call.loop_state.waker);
         drop(tx);
@@ -70,7 +76,10 @@ pub(crate) fn run_command(
         }
         drop(turn);
         match ended {
-            Ok(epoch) => return Outcome::Reply(epoch),
+            Ok(epoch) => {
+                take_place(server, &mut call.loop_state.effects, call.client, epoch);
+                return Outcome::Reply(epoch);
+            }
             Err(error) if error.is_retryable() => {
                 contest.note_loss();
                 reply.clear();
@@ -92,15 +101,33 @@ fn set_aside(
     reply: &mut NewReply<'_>,
 ) -> Result<Option<Epoch>, Error> {
     let mut tx = server.db().begin_owned();
+    call.loop_state.effects.clear();
     let ran = run_in(server, &mut tx, call, function, server.now_millis(), reply);
     match finish(&mut tx, ran, &call.loop_state.waker) {
         Ok(epoch) => Ok(Some(epoch)),
         Err(Error::Busy) => {
-            call.client.own.pending = Some(PendingCommit { tx, reply: reply.written_bytes().to_vec() });
+            call.client.own.pending = Some(PendingCommit {
+                tx,
+                reply: reply.written_bytes().to_vec(),
+                effects: std::mem::take(&mut call.loop_state.effects),
+            });
             reply.clear();
             Ok(None)
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Has the effects of a transaction take place that has committed. A message rests on the replies that its publisher
+/// has got so far (R1, J2).
+#[inline]
+fn take_place(server: &ServedDatabase, effects: &mut Effects, client: &Client<ClientData>, epoch: Epoch) {
+    if effects.is_empty() {
+        return;
+    }
+    let epoch = epoch.max(client.parked_epoch());
+    for message in effects.take_messages() {
+        server.channels().send(message, epoch);
     }
 }
 
@@ -124,11 +151,16 @@ fn run_in(
     now_millis: i64,
     reply: &mut NewReply<'_>,
 ) -> CommandResult {
-    let keyspace =
-        Keyspace::new(tx, server.model(), call.client.database, call.loop_state.stripe, now_millis);
-    let mut data = DataCall { keyspace, request: call.request };
+    let (database, stripe) = (call.client.database, call.loop_state.stripe);
+    let effects = &mut call.loop_state.effects;
+    let before = effects.mark();
+    let keyspace = Keyspace::new(tx, server.model(), effects, database, stripe, now_millis);
+    let mut data = DataCall { keyspace, request: call.request, channels: server.channels() };
     let ran = reply.write(|reply| function(&mut data, reply));
     call.client.own.copied_bytes = data.keyspace.copied_bytes;
+    if ran.is_err() {
+        call.loop_state.effects.back_to(before);
+    }
     if let Err(error) = &ran
         && !matches!(error, CommandError::Engine(_))
     {
@@ -193,7 +225,10 @@ pub(crate) fn run_queue(
         let end = queue.finish(&mut tx, &exec.loop_state.waker);
         drop(tx);
         let step = match before.unless_committed(end, exec.client) {
-            QueueEnd::Committed(epoch) => QueueStep::Ended(Outcome::Reply(epoch)),
+            QueueEnd::Committed(epoch) => {
+                take_place(server, &mut exec.loop_state.effects, exec.client, epoch);
+                QueueStep::Ended(Outcome::Reply(epoch))
+            }
             QueueEnd::GivenUp(answer) => QueueStep::Ended(answer.write(reply)),
             QueueEnd::Refused(Error::Busy) => {
                 reply.clear();
@@ -247,7 +282,8 @@ fn run_owned(
     let after = ClientBefore::new(exec.client);
     let replies = reply.written_bytes().to_vec();
     reply.clear();
-    let pending = PendingExec { tx, is_watched, queue, replies, before, after };
+    let effects = std::mem::take(&mut exec.loop_state.effects);
+    let pending = PendingExec { tx, is_watched, queue, replies, effects, before, after };
     commit_pending(server, pending, exec, reply)
 }
 
@@ -264,6 +300,7 @@ fn commit_pending(
     match end {
         QueueEnd::Committed(epoch) => {
             reply.append(&pending.replies);
+            take_place(server, &mut pending.effects, exec.client, epoch);
             QueueStep::Ended(Outcome::Reply(epoch))
         }
         QueueEnd::GivenUp(answer) => QueueStep::Ended(answer.write(reply)),
@@ -305,6 +342,7 @@ fn run_queue_in(
 ) -> RunQueue {
     let (mut failed, mut has_failed, mut is_too_long) = (None, false, false);
     let mut copied_bytes = 0;
+    exec.loop_state.effects.clear();
     let epoch = exec.call_each(reply, |_, mut call, command: &'static Command, reply| {
         let function = match command.function {
             CommandFunction::Data(function) => function,
@@ -384,7 +422,8 @@ fn remove_expired(
 ) {
     for _ in 0..REMOVAL_TRIES {
         let mut tx = server.db().begin();
-        let mut keyspace = Keyspace::new(&mut tx, server.model(), database, stripe, now_millis);
+        let mut effects = Effects::default();
+        let mut keyspace = Keyspace::new(&mut tx, server.model(), &mut effects, database, stripe, now_millis);
         let read = request.iter().skip(1).try_for_each(|key| keyspace.summary(key).map(drop));
         match read.and_then(|()| tx.submit().map(drop)) {
             Err(error) if error.is_retryable() => {}
@@ -402,7 +441,9 @@ fn read_watched(
 ) -> Result<(), Error> {
     let now_millis = server.now_millis();
     remove_expired(server, database, stripe, request, now_millis);
-    let mut keyspace = Keyspace::new(&mut watch.tx, server.model(), database, stripe, now_millis);
+    let mut effects = Effects::default();
+    let mut keyspace =
+        Keyspace::new(&mut watch.tx, server.model(), &mut effects, database, stripe, now_millis);
     for key in request.iter().skip(1) {
         let watched = keyspace.watch(key)?;
         watch.expiry_millis = watch.expiry_millis.into_iter().chain(watched.expiry_millis).min();

@@ -4,10 +4,12 @@
 //! request -> command -> transaction over the tables of the model -> commit -> reply waits until its epoch is durable
 //! ```
 //! Modules, in the order from below: a module uses only modules before it.
-//! - `calendar` and `appendfsync` are settings. `model` has the rows: databases, keys, values, counts.
+//! - `calendar` and `appendfsync` are settings. `channels` has the listeners of all loops. `effects` has the effects of
+//!   a transaction outside of the database. `model` has the rows: databases, keys, values, counts.
 //! - `commands` has the functions over data, a file a type of value. They know nothing of the server.
 //! - `sweeper` removes rows that nobody sees. `served_database` is the state that all loops share.
-//! - `execution` makes a transaction of a request, `admin` has the parameters and figures, `access` lets clients in.
+//! - `execution` makes a transaction of a request. `publish` has the commands of channels, `admin` the parameters and
+//!   figures, and `access` lets clients in.
 //! - `command_table` names all functions, and `served_program` is the interface to the loops.
 //! - [`Server`] opens the tables of a database and serves.
 //!
@@ -24,13 +26,16 @@ mod access;
 mod admin;
 mod appendfsync;
 mod calendar;
+mod channels;
 mod command;
 mod command_table;
 mod commands;
 mod contest;
+mod effects;
 mod execution;
 mod model;
 mod pending;
+mod publish;
 mod running;
 mod save_time;
 mod served_database;

@@ -10,6 +10,8 @@ use ensile::{Error, Transaction};
 use ensile_base::Epoch;
 use ensile_serving::{Client, NewReply, Outcome};
 
+use crate::effects::Effects;
+
 /// The error as an answer, or the error of the validation of the reads that have led to it (R2).
 pub(crate) fn validated(tx: &mut Transaction<'_>, error: Error) -> Error {
     if rests_on_reads(&error) { tx.validate().err().unwrap_or(error) } else { error }
@@ -26,12 +28,14 @@ pub(crate) struct PendingCommit {
     pub(crate) tx: Transaction<'static>,
     /// The reply behind the commit.
     pub(crate) reply: Vec<u8>,
+    /// The effects behind the commit (J1).
+    pub(crate) effects: Effects,
 }
 
 impl PendingCommit {
     /// Memory beside the transaction, in bytes (W16).
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.reply.capacity()
+        self.reply.capacity() + self.effects.memory_bytes()
     }
 
     /// Tries the commit again, and returns the epoch that the reply rests on.
@@ -51,6 +55,8 @@ pub(crate) struct PendingExec {
     pub(crate) queue: RunQueue,
     /// The array of replies.
     pub(crate) replies: Vec<u8>,
+    /// The effects behind the commit (J1).
+    pub(crate) effects: Effects,
     /// The client as the queue found it, and as the queue has left it.
     pub(crate) before: ClientBefore,
     pub(crate) after: ClientBefore,
@@ -59,7 +65,7 @@ pub(crate) struct PendingExec {
 impl PendingExec {
     /// Memory beside the transaction, in bytes (W16).
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.replies.capacity()
+        self.replies.capacity() + self.effects.memory_bytes()
     }
 }
 

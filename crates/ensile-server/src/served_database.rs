@@ -9,13 +9,14 @@ use ensile::stats::Health;
 use ensile::{Database, Error, Transaction};
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
-use ensile_net::LoopWakeUp;
 use ensile_serving::{ClientState, DurableEpoch, DurableEpochs, LogState, ServiceCall, loop_waker};
 
 use crate::access::{PASSWORD_BYTES_MAX, Password, User, UserNumber, Users, Verification};
 use crate::appendfsync::Appendfsync;
 use crate::calendar::Calendar;
+use crate::channels::{Channels, Listeners, LoopMailBox, Subscriptions};
 use crate::contest::Contest;
+use crate::effects::Effects;
 use crate::model::Model;
 use crate::pending::{PendingCommit, PendingExec};
 use crate::save_time::SaveTime;
@@ -46,6 +47,7 @@ pub(crate) struct ServedDatabase {
     /// Number of loops that have begun: each changes counts in a stripe of its own.
     stripes: AtomicU32,
     watches: WatchFigures,
+    channels: Channels,
     calendar: Calendar,
     /// Time of the start in milliseconds since 1970.
     begun_millis: u64,
@@ -69,6 +71,12 @@ pub(crate) struct LoopData {
     pub(crate) stripe: u32,
     /// Waker of the loop, for requests that are set aside.
     pub(crate) waker: Waker,
+    /// Number of the loop among the loops that get letters.
+    pub(crate) number: usize,
+    /// Clients of the loop that listen.
+    pub(crate) listeners: Listeners,
+    /// Effects of the run under way (J1).
+    pub(crate) effects: Effects,
 }
 
 /// State of a client.
@@ -84,6 +92,8 @@ pub(crate) struct ClientData {
     pub(crate) copied_bytes: usize,
     /// The keys that the next `EXEC` rests on.
     pub(crate) watch: Option<Watch>,
+    /// The channels and patterns that the client listens to.
+    pub(crate) subscriptions: Subscriptions,
     /// Losses of the request that is set aside.
     pub(crate) contest: Contest,
     /// A command that waits for its commit.
@@ -157,7 +167,11 @@ impl ClientState for ClientData {
         let has_pending = self.pending.is_some() || self.pending_exec.is_some();
         let transaction = if has_pending { TRANSACTION_BYTES } else { 0 };
         let verification = self.verification.as_ref().map_or(0, Verification::memory_bytes);
-        replies + transaction + verification + self.watch.as_ref().map_or(0, Watch::memory_bytes)
+        replies
+            + transaction
+            + verification
+            + self.subscriptions.memory_bytes()
+            + self.watch.as_ref().map_or(0, Watch::memory_bytes)
     }
 }
 
@@ -227,6 +241,7 @@ impl ServedDatabase {
             rolls_back: AtomicBool::new(rolls_back),
             stripes: AtomicU32::new(0),
             watches: WatchFigures::default(),
+            channels: Channels::default(),
             begun_millis: calendar.millis(),
             calendar,
             db,
@@ -251,9 +266,20 @@ impl ServedDatabase {
     }
 
     /// State of a new loop, with a stripe of its own.
-    pub(crate) fn new_loop(&self, wake_up: &LoopWakeUp) -> LoopData {
-        // Relaxed: `fetch_add` gives each number once.
-        LoopData { stripe: self.stripes.fetch_add(1, Ordering::Relaxed), waker: loop_waker(wake_up) }
+    pub(crate) fn new_loop(&self, mail: &LoopMailBox) -> LoopData {
+        LoopData {
+            // Relaxed: `fetch_add` gives each number once.
+            stripe: self.stripes.fetch_add(1, Ordering::Relaxed),
+            waker: loop_waker(mail.wake_up()),
+            number: self.channels.add_loop(mail),
+            listeners: Listeners::default(),
+            effects: Effects::default(),
+        }
+    }
+
+    /// The channels and the numbers of their listeners.
+    pub(crate) fn channels(&self) -> &Channels {
+        &self.channels
     }
 
     /// True if replies wait until they are durable.

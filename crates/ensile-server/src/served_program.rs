@@ -3,17 +3,17 @@
 //! Neighbours: `ensile-serving` calls; [`crate::execution`] carries requests out; [`crate::served_database`] has the
 //! state.
 
-use ensile_net::LoopWakeUp;
 use ensile_resp::Request;
 use ensile_serving::command::{CommandInfo, is_called};
 use ensile_serving::{AheadKey, AuthProgress, AuthRefusal, Client, DurableEpochs, Exec, InfoText, NewReply};
-use ensile_serving::{Outcome, RightsRefusal, ServedProgram, ServerFigures, all_commands};
+use ensile_serving::{LoopClients, Outcome, RightsRefusal, ServedProgram, ServerFigures, all_commands};
 
 use crate::access::{Authentication, User};
+use crate::channels::{Letter, LoopMailBox};
 use crate::command::{Command, CommandFunction};
 use crate::model::DATABASES;
 use crate::served_database::{ClientData, LoopData, ServedCall, ServedDatabase};
-use crate::{access, admin, command_table, execution};
+use crate::{access, admin, command_table, execution, publish};
 
 impl User {
     /// A user from a name and rules, as the words of a line `user app on #$argon2id$.. ~app:* +@read`.
@@ -46,6 +46,7 @@ impl ServedProgram for ServedDatabase {
     type Command = Command;
     type LoopState = LoopData;
     type ClientState = ClientData;
+    type Letter = Letter;
 
     fn commands() -> &'static [Command] {
         &command_table::COMMANDS
@@ -56,8 +57,18 @@ impl ServedProgram for ServedDatabase {
         command_table::find(name)
     }
 
-    fn begin_loop(&self, wake_up: &LoopWakeUp) -> LoopData {
-        self.new_loop(wake_up)
+    fn begin_loop(&self, mail: &LoopMailBox) -> LoopData {
+        self.new_loop(mail)
+    }
+
+    fn take_letter(&self, state: &mut LoopData, clients: &mut dyn LoopClients<ClientData>, letter: Letter) {
+        match letter {
+            Letter::Message(message, epoch) => state.listeners.tell(&message, epoch, clients),
+        }
+    }
+
+    fn end_client(&self, state: &mut LoopData, client: &mut Client<ClientData>) {
+        publish::forget_all(self, state, client);
     }
 
     fn prefetch(&self, _: &mut LoopData, _: &[AheadKey<'_>]) {}

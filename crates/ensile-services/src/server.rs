@@ -16,9 +16,8 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_net::LoopWakeUp;
 use ensile_objects::{LogHealth, ObjectDurability, WaitingCallBack};
-use ensile_serving::{AheadKey, CheckpointWait, Client, DurableEpoch, LogState};
+use ensile_serving::{AheadKey, CheckpointWait, Client, DurableEpoch, LogState, LoopMail};
 pub use ensile_serving::{CLIENT_MEMORY_BYTES, END_WAIT, KEEPALIVE_SECONDS, LIMITS};
 use ensile_serving::{
     DurableEpochs, Exec, InfoText, NewReply, Outcome, ServerFigures, ServiceCall, TOGETHER,
@@ -63,13 +62,14 @@ impl<S: Service> ensile_serving::ServedProgram for ObjectService<S> {
     type Command = ServiceCommand<S>;
     type LoopState = ();
     type ClientState = ();
+    type Letter = ();
 
     #[inline]
     fn commands() -> &'static [ServiceCommand<S>] {
         S::COMMANDS
     }
 
-    fn begin_loop(&self, _: &LoopWakeUp) {}
+    fn begin_loop(&self, _: &Arc<LoopMail<()>>) {}
 
     #[inline]
     fn prefetch(&self, _: &mut (), keys: &[AheadKey<'_>]) {

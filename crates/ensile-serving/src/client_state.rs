@@ -3,6 +3,7 @@
 //! Neighbours: [`crate::ServingLoop`] has a session for each connection; commands look at the state and change it.
 
 use ensile_base::Epoch;
+use ensile_net::{ConnectionId, TimerId};
 use ensile_resp::{RequestDecoder, RequestLimits, RespVersion};
 
 use crate::limits::{REQUEST_LIMITS, STRANGER_LIMITS};
@@ -27,10 +28,15 @@ pub struct Client<C> {
     pub version: RespVersion,
     /// Number of the connection, from 1.
     pub number: u64,
+    /// The connection, for letters to the loop.
+    pub connection: ConnectionId,
     /// Name that the client has given itself; empty without a name.
     pub name: Box<[u8]>,
     /// Number of the database that the client has selected.
     pub database: u32,
+    /// True if the client waits for pushes. Its silence is not idle, and in version 2 of the protocol it has the
+    /// commands of a listener only.
+    pub is_listener: bool,
     /// State that the service keeps.
     pub own: C,
     /// Queue between `MULTI` and `EXEC`.
@@ -40,13 +46,15 @@ pub struct Client<C> {
 }
 
 impl<C: ClientState> Client<C> {
-    pub(crate) fn new(number: u64) -> Self {
+    pub(crate) fn new(number: u64, connection: ConnectionId) -> Self {
         debug_assert!(number > 0, "the number of a client is no zero");
         Self {
             version: RespVersion::default(),
             number,
+            connection,
             name: Box::default(),
             database: 0,
+            is_listener: false,
             own: C::default(),
             queue: None,
             parked: Epoch::ZERO,
@@ -61,7 +69,13 @@ impl<C: ClientState> Client<C> {
 
     /// Makes the client as it was at the begin of its connection, with the same number (`RESET`).
     pub fn reset(&mut self) {
-        *self = Self { parked: self.parked, ..Self::new(self.number) };
+        *self = Self { parked: self.parked, ..Self::new(self.number, self.connection) };
+    }
+
+    /// Newest epoch that a reply of the client rests on and that may not be durable yet.
+    #[must_use]
+    pub fn parked_epoch(&self) -> Epoch {
+        self.parked
     }
 
     /// Choices of the client that queued requests may change.
@@ -96,15 +110,25 @@ pub(crate) struct ClientSession<C> {
     has_full_limits: bool,
     /// True if the first unread request is set aside, and is not called again yet.
     pub(crate) is_set_aside: bool,
+    /// Wait of the request that is set aside for an event.
+    pub(crate) wait: Option<EventWait>,
+}
+
+/// Wait of a request for an event.
+#[derive(Debug)]
+pub(crate) struct EventWait {
+    /// Timer of the wait's end; `None` for a wait without an end.
+    pub(crate) timer: Option<TimerId>,
 }
 
 impl<C: ClientState> ClientSession<C> {
-    pub(crate) fn new(number: u64) -> Self {
+    pub(crate) fn new(number: u64, connection: ConnectionId) -> Self {
         Self {
             decoder: RequestDecoder::new(STRANGER_LIMITS),
-            client: Client::new(number),
+            client: Client::new(number, connection),
             has_full_limits: false,
             is_set_aside: false,
+            wait: None,
         }
     }
 

@@ -37,14 +37,22 @@ pub fn loop_waker(wake_up: &LoopWakeUp) -> Waker {
 }
 
 /// Memory of a waiting reply beside its bytes: an entry of a list with twice its room, and the heap's own part.
-pub(crate) const PARKED_BYTES: usize = 2 * size_of::<(ReplySlot, Box<[u8]>)>() + 32;
+pub(crate) const PARKED_BYTES: usize = 2 * size_of::<ParkedReply>() + 32;
+
+/// A waiting reply, or waiting bytes that are no reply.
+struct ParkedReply {
+    slot: ReplySlot,
+    bytes: Box<[u8]>,
+    /// True if no request waits for the bytes: nothing replaces bytes whose epoch fails.
+    is_push: bool,
+}
 
 /// Replies that rest on the same epoch.
 #[derive(Default)]
 struct EpochReplies {
     /// Future of the epoch's durability; made when the loop has served the received requests.
     durable: Option<DurableEpoch>,
-    replies: Vec<(ReplySlot, Box<[u8]>)>,
+    replies: Vec<ParkedReply>,
 }
 
 /// Waiting replies of a loop.
@@ -77,12 +85,20 @@ impl ParkedReplies {
     pub(crate) fn park(&mut self, epoch: Epoch, slot: ReplySlot, reply: &[u8]) {
         debug_assert!(epoch > self.durable, "R1: a reply that rests on a durable epoch is sent at once");
         debug_assert!(!reply.is_empty(), "a request has a reply");
-        self.waiting.entry(epoch).or_default().replies.push((slot, reply.into()));
+        let parked = ParkedReply { slot, bytes: reply.into(), is_push: false };
+        self.waiting.entry(epoch).or_default().replies.push(parked);
+    }
+
+    /// Keeps bytes that are no reply until `epoch` is durable.
+    pub(crate) fn park_push(&mut self, epoch: Epoch, slot: ReplySlot, bytes: &[u8]) {
+        debug_assert!(epoch > self.durable, "R1: bytes that rest on a durable epoch are sent at once");
+        let parked = ParkedReply { slot, bytes: bytes.into(), is_push: true };
+        self.waiting.entry(epoch).or_default().replies.push(parked);
     }
 
     pub(crate) fn forget_ended(&mut self, is_open: impl Fn(&ConnectionId) -> bool) {
         for waiting in self.waiting.values_mut() {
-            waiting.replies.retain(|(slot, _)| is_open(&slot.connection()));
+            waiting.replies.retain(|parked| is_open(&parked.slot.connection()));
             waiting.replies.shrink_to(2 * waiting.replies.len());
         }
     }
@@ -122,8 +138,9 @@ impl ParkedReplies {
             if error.is_none() {
                 self.durable = self.durable.max(epoch);
             }
-            for (slot, reply) in first.remove().replies {
-                net.fill(slot, |buffer| buffer.extend_from_slice(error.as_deref().unwrap_or(&reply)));
+            for ParkedReply { slot, bytes, is_push } in first.remove().replies {
+                let replaced = error.as_deref().map(|error| if is_push { &[][..] } else { error });
+                net.fill(slot, |buffer| buffer.extend_from_slice(replaced.unwrap_or(&bytes)));
             }
         }
         are_durable

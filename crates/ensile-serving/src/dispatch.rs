@@ -16,7 +16,7 @@
 //! calls the commands.
 
 use ensile_base::Epoch;
-use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits};
+use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits, RespVersion};
 
 use crate::client_state::Client;
 use crate::command::{WhileQueueing, is_called};
@@ -38,6 +38,19 @@ const UNLIMITED: RequestLimits = RequestLimits {
 /// Commands of a client that has not been authorized.
 const STRANGERS: [&str; 4] = ["AUTH", "HELLO", "QUIT", "RESET"];
 
+/// Commands of a client that listens in version 2 of the protocol: its pushes look like replies.
+const LISTENERS: [&str; 9] = [
+    "SUBSCRIBE",
+    "UNSUBSCRIBE",
+    "PSUBSCRIBE",
+    "PUNSUBSCRIBE",
+    "SSUBSCRIBE",
+    "SUNSUBSCRIBE",
+    "PING",
+    "QUIT",
+    "RESET",
+];
+
 /// Takes a request, and writes the reply.
 pub(crate) fn take<S: ServedProgram>(
     call: ServiceCall<'_, S>,
@@ -50,6 +63,21 @@ pub(crate) fn take<S: ServedProgram>(
     let command = match resolved {
         Ok(command) if is_stranger && !STRANGERS.contains(&command.info().name) => {
             reply.fail("NOAUTH", "Authentication required.");
+            refuse(call.client);
+            return ANSWERED;
+        }
+        Ok(command)
+            if client.is_listener
+                && client.version == RespVersion::Resp2
+                && !LISTENERS.contains(&command.info().name) =>
+        {
+            let name = command.info().full_name(*request);
+            reply.fail(
+                "ERR",
+                &format!(
+                    "Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+                ),
+            );
             refuse(call.client);
             return ANSWERED;
         }

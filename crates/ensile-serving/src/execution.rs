@@ -133,7 +133,7 @@ pub(crate) fn catch_panic<S: ServedProgram>(
     match catch_unwind(AssertUnwindSafe(|| attempt(reply))) {
         Ok(outcome) => {
             debug_assert!(
-                outcome != Outcome::Busy || reply.is_empty(),
+                !outcome.sets_aside() || reply.is_empty(),
                 "a request that is set aside has no reply"
             );
             reply.limit();

@@ -23,6 +23,8 @@ pub struct ServerFigures {
     pub panicked: u64,
     /// Number of requests that the service's log refused.
     pub turned_away: u64,
+    /// Number of clients disconnected because they took pushed bytes too slowly.
+    pub slow_listeners: u64,
     /// Number of replies that no client had waited for.
     pub unheard: u64,
 }

@@ -37,6 +37,7 @@ mod reply;
 
 mod client_state;
 mod log_notices;
+mod mail;
 mod state;
 
 mod served_program;
@@ -51,6 +52,8 @@ mod dispatch;
 
 mod deferred_replies;
 
+mod loop_clients;
+
 mod serving_loop;
 
 pub mod program;
@@ -64,6 +67,7 @@ pub use execution::TOGETHER;
 pub use figures::ServerFigures;
 pub use info::InfoText;
 pub use limits::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS, LIMITS, QUEUED_REPLY_BYTES, REPLY_BYTES};
+pub use mail::{LoopClients, LoopMail};
 pub use outcome::{ANSWERED, AuthProgress, AuthRefusal, Outcome, RightsRefusal};
 pub use reply::NewReply;
 pub use served_program::{AheadKey, Exec, ServedProgram, ServiceCall};

@@ -36,6 +36,10 @@ pub const LIMITS: NetLimits = NetLimits {
     accept_pause: Duration::from_millis(100),
 };
 
+/// Bytes of unsent replies and messages beyond which a client that gets one more message is disconnected; redis' hard
+/// limit for subscribers.
+pub(crate) const PUSHED_BYTES_MAX: usize = 32 << 20;
+
 /// Default memory of all clients of a server together, in bytes: the buffers of requests and replies.
 pub const CLIENT_MEMORY_BYTES: usize = 1 << 30;
 
@@ -63,6 +67,12 @@ const _: () = assert!(
     STRANGER_UNSENT_BYTES * LIMITS.connections_max <= CLIENT_MEMORY_BYTES / 4,
     "W16: the replies of strangers leave memory to others"
 );
+const _: () = assert!(
+    REQUEST_LIMITS.request_bytes_max - (16 << 20) + 1024 < PUSHED_BYTES_MAX,
+    "a client that reads everything gets the longest message"
+);
+const _: () =
+    assert!(PUSHED_BYTES_MAX < LIMITS.unsent_bytes_max, "W2: a message never ends the stream early");
 const _: () = assert!(REPLY_BYTES <= LIMITS.unsent_bytes_max / 2, "W2: one reply never ends its connection");
 const _: () = assert!(
     REQUEST_LIMITS.request_bytes_max < LIMITS.unread_bytes_max,

@@ -19,6 +19,20 @@ pub enum Outcome {
     /// Nothing is done and nothing is replied: the request would have to wait. The loop sets the request aside, serves
     /// other connections, and calls the request again after a wake-up.
     Busy,
+    /// Nothing is done and nothing is replied: the request waits for an event of other clients. The loop sets the
+    /// request aside, and calls the request again at [`LoopClients::resume`](crate::LoopClients::resume), or at this
+    /// time of [`ServingState::nanos`](crate::ServingState::nanos). If the client ends before, the request is dropped.
+    Wait {
+        /// Time in nanoseconds; `u64::MAX` is never.
+        until_nanos: u64,
+    },
+}
+
+impl Outcome {
+    /// True if the request is set aside, without a reply.
+    pub(crate) fn sets_aside(self) -> bool {
+        matches!(self, Self::Busy | Self::Wait { .. })
+    }
 }
 
 /// Outcome of a reply that rests on no epoch.

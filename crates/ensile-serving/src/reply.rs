@@ -30,6 +30,8 @@ pub struct NewReply<'b> {
     version: RespVersion,
     /// True if a part did not fit: the written part is no reply.
     is_beyond: bool,
+    /// True if the request may have several replies.
+    is_several: bool,
 }
 
 impl<'b> NewReply<'b> {
@@ -37,7 +39,17 @@ impl<'b> NewReply<'b> {
     #[inline]
     pub fn new(buffer: &'b mut Vec<u8>, bytes_max: usize, version: RespVersion) -> Self {
         let begin = buffer.len();
-        Self { buffer, begin, bytes_max, version, is_beyond: false }
+        Self { buffer, begin, bytes_max, version, is_beyond: false, is_several: false }
+    }
+
+    /// Permits several replies to the request, as `SUBSCRIBE` has.
+    pub fn permit_several(&mut self) {
+        self.is_several = true;
+    }
+
+    /// True if the request may have several replies.
+    pub(crate) fn is_several(&self) -> bool {
+        self.is_several
     }
 
     /// Appends to the reply. Parts behind the limit are left out, and [`NewReply::limit`] replaces the reply.

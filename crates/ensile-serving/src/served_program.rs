@@ -5,10 +5,11 @@
 //!
 //! Neighbours: `ensile-services` and `ensile-server` implement [`ServedProgram`]; [`crate::ServingLoop`] serves.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::sync::Ordering;
-use ensile_net::{LoopWakeUp, NetLimits};
+use ensile_net::NetLimits;
 use ensile_resp::Request;
 
 use crate::client_state::{Client, ClientState};
@@ -16,6 +17,7 @@ use crate::command::CommandInfo;
 use crate::durable_epochs::DurableEpochs;
 use crate::figures::ServerFigures;
 use crate::info::InfoText;
+use crate::mail::{LoopClients, LoopMail};
 use crate::outcome::{AuthProgress, AuthRefusal, Outcome, RightsRefusal};
 use crate::queue::CommandQueue;
 use crate::reply::NewReply;
@@ -40,6 +42,8 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
     type LoopState;
     /// State of a client beside the state that all servers have. The state ends with the connection.
     type ClientState: ClientState;
+    /// A letter to a loop; `()` for a program that sends none.
+    type Letter: Send + 'static;
 
     /// Commands, the frequent commands first. A command of the program replaces a common command of the same name.
     fn commands() -> &'static [Self::Command];
@@ -50,9 +54,24 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
         Self::commands().iter().find(|command| crate::command::is_called(name, command.as_ref().name))
     }
 
-    /// Makes the state of a loop, on the loop's thread. `wake_up` ends a wait of the loop; requests that are set aside
-    /// are then called again.
-    fn begin_loop(&self, wake_up: &LoopWakeUp) -> Self::LoopState;
+    /// Makes the state of a loop, on the loop's thread. The wake-up of `mail` ends a wait of the loop, and the requests
+    /// that are set aside are called again.
+    fn begin_loop(&self, mail: &Arc<LoopMail<Self::Letter>>) -> Self::LoopState;
+
+    /// Takes a letter to a loop, on the loop's thread.
+    fn take_letter(
+        &self,
+        state: &mut Self::LoopState,
+        clients: &mut dyn LoopClients<Self::ClientState>,
+        letter: Self::Letter,
+    ) {
+        let _ = (state, clients, letter);
+    }
+
+    /// Drops what the loop keeps for a client, at the end of its requests. The call may come twice.
+    fn end_client(&self, state: &mut Self::LoopState, client: &mut Client<Self::ClientState>) {
+        let _ = (state, client);
+    }
 
     /// Prefetches the memory of keys: a hint, as commands with these keys come next.
     fn prefetch(&self, state: &mut Self::LoopState, keys: &[AheadKey<'_>]);

@@ -20,11 +20,13 @@ use ensile_net::{
 };
 use ensile_resp::{ProtocolError, ReplyDecoder, ReplyEncoder, ReplyLimits, Request};
 
-use crate::client_state::{Client, ClientSession};
+use crate::client_state::{Client, ClientSession, EventWait};
 use crate::deferred_replies::{PARKED_BYTES, ParkedReplies};
 use crate::dispatch;
 use crate::execution::{Ahead, TOGETHER};
 use crate::limits::{REPLY_BYTES, REQUEST_LIMITS, STRANGER_UNSENT_BYTES, protocol_error_text};
+use crate::loop_clients::ClientsOfLoop;
+use crate::mail::{LoopClients as _, LoopMail};
 use crate::outcome::{ANSWERED, Outcome};
 use crate::reply::NewReply;
 use crate::served_program::{ServedProgram, ServiceCall};
@@ -62,6 +64,8 @@ pub struct ServingLoop<T, S: ServedProgram> {
     parked: ParkedReplies,
     /// Connections whose first unread request waits for a wake-up.
     set_aside: Vec<ConnectionId>,
+    /// Letters to the loop.
+    mail: Arc<LoopMail<S::Letter>>,
     /// Reply that is being written.
     reply: Vec<u8>,
     /// Requests served since the last report, and the time of the report.
@@ -89,7 +93,8 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
         // Relaxed: a figure for people.
         state.loops.fetch_add(1, Ordering::Relaxed);
         let parked = ParkedReplies::new(&net.wake_up());
-        let loop_state = state.service.begin_loop(&net.wake_up());
+        let mail = Arc::new(LoopMail::new(net.wake_up()));
+        let loop_state = state.service.begin_loop(&mail);
         let reported_nanos = state.clock.nanos();
         Self {
             net,
@@ -98,6 +103,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
             sessions: HashMap::new(),
             parked,
             set_aside: Vec::new(),
+            mail,
             reply: Vec::new(),
             unreported: 0,
             reported_nanos,
@@ -150,6 +156,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
     /// The system's error for the wait itself: the loop cannot go on.
     pub fn step(&mut self, wait_max: Duration) -> io::Result<bool> {
         self.step_sockets(wait_max)?;
+        self.take_letters();
         let are_durable = self.parked.fill_durable(&mut self.net, self.state.service.durable_epochs());
         if !are_durable && !self.has_failed {
             self.has_failed = true;
@@ -169,7 +176,13 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
                 NetEvent::Received(id) => self.serve(id),
                 NetEvent::Silent(id) => self.release_room(id),
                 NetEvent::Closed(id, reason) => {
-                    let session = self.sessions.remove(&id);
+                    let mut session = self.sessions.remove(&id);
+                    if let Some(session) = &mut session {
+                        self.state.service.end_client(&mut self.loop_state, &mut session.client);
+                        if let Some(timer) = session.wait.take().and_then(|wait| wait.timer) {
+                            self.net.cancel_timer(timer);
+                        }
+                    }
                     debug_assert!(
                         session.is_some(),
                         "W9: a connection is opened before its end, and ends once"
@@ -184,7 +197,8 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
                     self.state.evicted.fetch_add(u64::from(is_evicted), Ordering::Relaxed);
                 }
                 NetEvent::WokenUp => self.resume_set_aside(),
-                NetEvent::TimerDue(_) | NetEvent::AcceptPaused(_) => {}
+                NetEvent::TimerDue(number) => self.clients().resume(ConnectionId::of_number(number)),
+                NetEvent::AcceptPaused(_) => {}
             }
         }
         if keeps_for_ended {
@@ -254,7 +268,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
         self.state.connections.fetch_add(1, Ordering::Relaxed);
         // Relaxed: the number is a name; `fetch_add` gives each number once.
         let number = self.state.opened.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut session = ClientSession::new(number);
+        let mut session = ClientSession::new(number, id);
         session.set_authorized(self.state.service.is_authorized(&session.client));
         let earlier = self.sessions.insert(id, session);
         debug_assert!(earlier.is_none(), "W9: a loop uses a name of a connection once");
@@ -273,11 +287,37 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
         }
     }
 
+    /// Hands the letters that have come to the service.
+    fn take_letters(&mut self) {
+        for letter in self.mail.take() {
+            let Self { net, sessions, parked, state, loop_state, .. } = self;
+            let mut clients = ClientsOfLoop { net, sessions, parked, state };
+            state.service.take_letter(loop_state, &mut clients, letter);
+        }
+    }
+
+    fn clients(&mut self) -> ClientsOfLoop<'_, T, S> {
+        let Self { net, sessions, parked, state, .. } = self;
+        ClientsOfLoop { net, sessions, parked, state }
+    }
+
+    /// Sets a request aside that waits for an event, up to this time.
+    fn wait_for_event(&mut self, id: ConnectionId, until_nanos: u64) {
+        let left = until_nanos.saturating_sub(self.state.clock.nanos());
+        let timer =
+            (until_nanos < u64::MAX).then(|| self.net.set_timer(Duration::from_nanos(left), id.number()));
+        if let Some(session) = self.sessions.get_mut(&id) {
+            debug_assert!(session.wait.is_none(), "W18: a request waits once");
+            session.wait = Some(EventWait { timer });
+        }
+    }
+
     /// Refuses the requests that are set aside, at the end of the server: nothing calls the requests again.
     fn refuse_set_aside(&mut self) {
         self.set_aside.clear();
         for (id, session) in self.sessions.iter_mut().filter(|(_, session)| session.is_set_aside) {
             session.is_set_aside = false;
+            session.wait = None;
             let Some((_, replies)) = self.net.parts(*id) else { continue };
             let version = session.client.version;
             replies.reply(|buffer| ReplyEncoder::new(buffer, version).error("ERR", SERVER_ENDS));
@@ -303,6 +343,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
         }
         if let (Some(session), Some((_, replies))) = (self.sessions.get(&id), self.net.parts(id)) {
             replies.set_owner_bytes(session.memory_bytes());
+            replies.set_listener(session.client.is_listener);
         }
         self.count_served(served);
     }
@@ -347,7 +388,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
         };
         let called = requests.iter().zip(commands);
         let ServedRequests { taken, outcome, is_flood } = serving.serve_requests(client, replies, called);
-        debug_assert!(taken > 0 || outcome == Outcome::Busy, "W3: a connection with room goes on");
+        debug_assert!(taken > 0 || outcome.sets_aside(), "W3: a connection with room goes on");
         let behind = requests.begin(taken);
         let consumed = behind.unwrap_or(requests.consumed_bytes());
         debug_assert!(consumed <= received.len(), "W2: a request is taken from the arrived bytes");
@@ -356,16 +397,18 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
             decoder.go_back();
         }
         session.set_authorized(service.is_authorized(&session.client));
-        if outcome == Outcome::Busy {
-            session.is_set_aside = true;
-            self.set_aside.push(id);
+        session.is_set_aside = outcome.sets_aside();
+        match outcome {
+            Outcome::Busy => self.set_aside.push(id),
+            Outcome::Wait { until_nanos } => self.wait_for_event(id, until_nanos),
+            _ => {}
         }
         self.net.consume(id, consumed);
         let ends = outcome == Outcome::ReplyAndClose || is_flood;
         if ends {
             self.close_when_sent(id);
         }
-        let goes_on = !ends && outcome != Outcome::Busy;
+        let goes_on = !ends && !outcome.sets_aside();
         ServedGroup { taken: taken as u64, goes_on }
     }
 
@@ -386,6 +429,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
     /// Ends a connection after its replies. The requests and the queue of the client give their memory back.
     fn close_when_sent(&mut self, id: ConnectionId) {
         if let Some(session) = self.sessions.get_mut(&id) {
+            self.state.service.end_client(&mut self.loop_state, &mut session.client);
             session.release();
         }
         self.net.close_when_sent(id);
@@ -446,7 +490,7 @@ impl<S: ServedProgram> RequestServing<'_, S> {
                 break;
             }
             served.outcome = self.serve_request(client, replies, request, command);
-            if served.outcome == Outcome::Busy {
+            if served.outcome.sets_aside() {
                 break;
             }
             served.taken += 1;
@@ -476,9 +520,10 @@ impl<S: ServedProgram> RequestServing<'_, S> {
         let mut new_reply = NewReply::new(reply, REPLY_BYTES, client.version);
         let call = ServiceCall { loop_state: &mut **loop_state, client, request, server };
         let outcome = dispatch::take(call, command, &mut new_reply);
-        debug_assert_eq!(
-            reply_count(reply),
-            Some(usize::from(!matches!(outcome, Outcome::Stop | Outcome::Busy))),
+        let is_several = new_reply.is_several();
+        debug_assert!(
+            is_several && reply_count(reply).is_some_and(|count| count > 0)
+                || reply_count(reply) == Some(usize::from(outcome != Outcome::Stop && !outcome.sets_aside())),
             "a request has one reply"
         );
         match outcome {
@@ -492,6 +537,7 @@ impl<S: ServedProgram> RequestServing<'_, S> {
             Outcome::Reply(_) | Outcome::ReplyAndClose => replies.reply_written(reply),
             Outcome::Stop => server.stop(),
             Outcome::Busy => replies.set_aside(),
+            Outcome::Wait { .. } => replies.set_aside_for_event(),
         }
         outcome
     }

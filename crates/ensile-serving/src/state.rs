@@ -38,6 +38,8 @@ pub struct ServingState<S> {
     pub(crate) panicked: AtomicU64,
     /// Number of requests that the log refused.
     pub(crate) turned_away: AtomicU64,
+    /// Number of clients disconnected because they took pushed bytes too slowly.
+    pub(crate) slow_listeners: AtomicU64,
     /// Number of replies that no client had waited for.
     pub(crate) unheard: AtomicU64,
     /// Number of bytes by which the memory of connections has fallen below earlier peaks.
@@ -71,6 +73,7 @@ impl<S> ServingState<S> {
             requests: AtomicU64::new(0),
             panicked: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
+            slow_listeners: AtomicU64::new(0),
             unheard: AtomicU64::new(0),
             fallen_bytes: AtomicUsize::new(0),
             turned_away_told: Mutex::new(0),
@@ -110,6 +113,12 @@ impl<S> ServingState<S> {
         &self.service
     }
 
+    /// Time of the loops' clock in nanoseconds.
+    #[must_use]
+    pub fn nanos(&self) -> u64 {
+        self.clock.nanos()
+    }
+
     /// Counts a request that the service's log refused.
     pub fn count_turned_away(&self) {
         // Relaxed: a figure.
@@ -131,6 +140,7 @@ impl<S> ServingState<S> {
             requests: figure(&self.requests),
             panicked: figure(&self.panicked),
             turned_away: figure(&self.turned_away),
+            slow_listeners: figure(&self.slow_listeners),
             unheard: figure(&self.unheard),
         }
     }

@@ -29,7 +29,7 @@ enum Keyless {
 use Keyless::{ChannelPatterns, Channels, Harmless, Match, Pattern};
 
 /// Commands without keys that a user with prefixes may send, with the subcommand behind a bar.
-const KEYLESS: [(&str, Keyless); 47] = [
+const KEYLESS: [(&str, Keyless); 48] = [
     ("ACL|CAT", Harmless),
     ("ACL|HELP", Harmless),
     ("ACL|WHOAMI", Harmless),
@@ -76,6 +76,7 @@ const KEYLESS: [(&str, Keyless); 47] = [
     ("SCAN", Match),
     ("PUBLISH", Channels(1, 1)),
     ("SPUBLISH", Channels(1, 1)),
+    ("SSUBSCRIBE", Channels(1, usize::MAX)),
     ("SUBSCRIBE", Channels(1, usize::MAX)),
     ("PSUBSCRIBE", ChannelPatterns),
 ];

@@ -9,6 +9,7 @@ use ensile_base::sync::Ordering;
 use ensile_serving::{DurableEpochs as _, InfoText, LogState, ServerFigures};
 
 use crate::access::User;
+use crate::effects::Effects;
 use crate::model::keyspace::KeyCounts;
 use crate::model::{DATABASES, Keyspace, SWEEPER_STRIPE};
 use crate::served_database::ServedDatabase;
@@ -30,6 +31,11 @@ pub(crate) fn write_info(server: &ServedDatabase, user: &User, figures: &ServerF
     text.add("panicked_commands", figures.panicked);
     text.add("evicted_clients", figures.evicted);
     text.add("evicted_keys", 0);
+    text.add("slow_subscribers", figures.slow_listeners);
+    let channels = server.channels().figures();
+    text.add("pubsub_channels", channels.channels);
+    text.add("pubsub_patterns", channels.patterns);
+    text.add("pubsubshard_channels", channels.shard_channels);
     // Relaxed, both: figures for people.
     text.add("watch_conflicts", server.watches().conflicts.load(Ordering::Relaxed));
     text.add("watch_expired", server.watches().expired.load(Ordering::Relaxed));
@@ -106,7 +112,9 @@ const COUNT_TRIES: usize = 8;
 /// the loop does not wait for the disk.
 fn count_keys(server: &ServedDatabase) -> ensile::Result<Vec<KeyCounts>> {
     let mut tx = server.db().begin();
-    let mut keyspace = Keyspace::new(&mut tx, server.model(), 0, SWEEPER_STRIPE, server.now_millis());
+    let mut effects = Effects::default();
+    let mut keyspace =
+        Keyspace::new(&mut tx, server.model(), &mut effects, 0, SWEEPER_STRIPE, server.now_millis());
     let counts = (0..DATABASES).map(|database| {
         keyspace.select(database);
         keyspace.key_counts()

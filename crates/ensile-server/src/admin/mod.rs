@@ -14,6 +14,7 @@ pub(crate) use info::{REDIS_VERSION, write_info};
 use crate::access::PASSWORD_BYTES_MAX;
 use crate::appendfsync::Appendfsync;
 use crate::commands::{CommandError, PATTERN_BYTES_MAX, shown_text};
+use crate::publish;
 use crate::served_database::{ServedCall, ServedDatabase};
 
 /// `TIME`: seconds since 1970, and microseconds.
@@ -29,6 +30,7 @@ pub(crate) fn time(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
 
 /// `RESET`: the connection is as new, without a user, a queue, watched keys or a name.
 pub(crate) fn reset(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
+    publish::forget_all(call.server.service(), call.loop_state, call.client);
     call.client.reset();
     reply.write(|reply| reply.simple("RESET"));
     ANSWERED

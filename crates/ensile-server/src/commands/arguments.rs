@@ -20,6 +20,14 @@ pub(super) fn check_key(key: &[u8]) -> Result<(), CommandError> {
     Err(CommandError::TooLong { item: "key", bytes: key.len(), bytes_max: KEY_BYTES_MAX })
 }
 
+/// Checks the length of a channel's name. A pattern's match takes time for both lengths.
+pub(crate) fn check_channel(channel: &[u8]) -> Result<(), CommandError> {
+    if channel.len() <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    Err(CommandError::TooLong { item: "channel", bytes: channel.len(), bytes_max: KEY_BYTES_MAX })
+}
+
 /// Longest pattern of keys or parameters in bytes. The time of a match grows with the product of both lengths.
 pub(crate) const PATTERN_BYTES_MAX: usize = 1 << 10;
 

@@ -20,9 +20,10 @@ pub(crate) mod strings;
 
 use ensile_resp::{ReplyEncoder, Request};
 
-pub(crate) use arguments::PATTERN_BYTES_MAX;
+pub(crate) use arguments::{PATTERN_BYTES_MAX, check_channel};
 pub(crate) use error::{CommandError, shown_text};
 
+use crate::channels::Channels;
 use crate::model::Keyspace;
 
 /// Result of a command over data.
@@ -35,6 +36,8 @@ pub(crate) type DataFunction = fn(&mut DataCall<'_, '_>, &mut ReplyEncoder<'_>) 
 pub(crate) struct DataCall<'c, 'db> {
     pub(crate) keyspace: Keyspace<'c, 'db>,
     pub(crate) request: Request<'c>,
+    /// Channels of the server, for the numbers of listeners.
+    pub(crate) channels: &'c Channels,
 }
 
 impl<'c> DataCall<'c, '_> {

@@ -14,11 +14,14 @@ use ensile::{Error, Prefix, Readable, Result, Transaction};
 
 use super::stored_value::{NewValue, StoredValue, ValueHeader, ValueSummary};
 use super::{ExpiryRow, KeyRow, Model, contents, objects};
+use crate::effects::Effects;
 
 /// A view of a database's keys for one transaction.
 pub(crate) struct Keyspace<'k, 'db> {
     pub(crate) tx: &'k mut Transaction<'db>,
     pub(crate) model: &'k Model,
+    /// Effects of the run, which take place once, after the commit (J1).
+    pub(crate) effects: &'k mut Effects,
     /// Number of the database.
     pub(crate) database: u32,
     /// Stripe of the counts that this loop changes.
@@ -82,11 +85,12 @@ impl<'k, 'db> Keyspace<'k, 'db> {
     pub(crate) fn new(
         tx: &'k mut Transaction<'db>,
         model: &'k Model,
+        effects: &'k mut Effects,
         database: u32,
         stripe: u32,
         now_millis: i64,
     ) -> Self {
-        Self { tx, model, database, stripe, now_millis, content: None, copied_bytes: 0 }
+        Self { tx, model, effects, database, stripe, now_millis, content: None, copied_bytes: 0 }
     }
 
     /// Content id of the database.

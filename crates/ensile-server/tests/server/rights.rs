@@ -21,7 +21,7 @@ fn with_users(users: Vec<User>) -> Rig {
 }
 
 /// Commands without keys that show and change keys of others. A user with prefixes is refused.
-const REFUSED_WITHOUT_KEYS: [&str; 24] = [
+const REFUSED_WITHOUT_KEYS: [&str; 29] = [
     "ACL|DELUSER",
     "ACL|DRYRUN",
     "ACL|GENPASS",
@@ -44,6 +44,11 @@ const REFUSED_WITHOUT_KEYS: [&str; 24] = [
     "FUNCTION|FLUSH",
     "FUNCTION|LIST",
     "FUNCTION|LOAD",
+    "PUBSUB|CHANNELS",
+    "PUBSUB|NUMPAT",
+    "PUBSUB|NUMSUB",
+    "PUBSUB|SHARDCHANNELS",
+    "PUBSUB|SHARDNUMSUB",
     "RANDOMKEY",
     "SHUTDOWN",
 ];
@@ -214,7 +219,8 @@ fn every_command_is_refused_without_the_right() {
             }
             let is_permitted = is_harmless(&name);
             let by_argument =
-                ["KEYS", "SCAN", "PUBLISH", "SPUBLISH", "SUBSCRIBE", "PSUBSCRIBE"].contains(&shape.info.name);
+                ["KEYS", "SCAN", "PUBLISH", "SPUBLISH", "SSUBSCRIBE", "SUBSCRIBE", "PSUBSCRIBE"]
+                    .contains(&shape.info.name);
             assert!(
                 is_permitted
                     || by_argument

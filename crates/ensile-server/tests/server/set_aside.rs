@@ -10,13 +10,13 @@ use ensile::Database;
 use super::rig::{Rig, shown};
 
 /// A thread that has a turn until the drop.
-struct OthersTurn {
+pub(crate) struct OthersTurn {
     end: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl OthersTurn {
-    fn begin(db: &Database) -> Self {
+    pub(crate) fn begin(db: &Database) -> Self {
         let (db, (end, ended), (tell, begun)) = (db.clone(), mpsc::channel(), mpsc::channel());
         let thread = std::thread::Builder::new().spawn(move || {
             let mut request = db.request_turn(Duration::from_secs(10), Waker::noop());

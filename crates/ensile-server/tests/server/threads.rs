@@ -25,9 +25,18 @@ impl Connection {
 
     /// Sends a request, and returns the bytes of its reply.
     pub(crate) fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> Vec<u8> {
+        self.send(words);
+        self.next()
+    }
+
+    pub(crate) fn send(&mut self, words: &[impl AsRef<[u8]>]) {
         let mut bytes = Vec::new();
         encode_request(&mut bytes, words);
         self.stream.write_all(&bytes).expect("an open connection");
+    }
+
+    /// The bytes of the next reply or message.
+    pub(crate) fn next(&mut self) -> Vec<u8> {
         let mut decoder = ReplyDecoder::new(ReplyLimits::default());
         loop {
             if let Some(reply) = decoder.decode(&self.received).expect("a reply is RESP") {
@@ -78,6 +87,46 @@ fn no_increment_is_lost_between_connections() {
     });
     let mut client = Connection::open(server.address());
     assert_eq!(client.line("MGET n a b"), "*3 $4 1000 $4 1000 $4 1000");
+    server.stop().expect("a server without a log");
+}
+
+#[test]
+fn messages_of_a_publisher_keep_their_order_over_all_loops() {
+    const CLIENTS: usize = 6;
+    const ROUNDS: usize = 300;
+    let server = running();
+    let mut listeners: Vec<_> = (0..CLIENTS).map(|_| Connection::open(server.address())).collect();
+    for listener in &mut listeners {
+        assert_eq!(listener.line("SUBSCRIBE c"), "*3 $9 subscribe $1 c :1");
+    }
+    let address = server.address();
+    std::thread::scope(|scope| {
+        for publisher in 0..CLIENTS {
+            scope.spawn(move || {
+                let mut client = Connection::open(address);
+                for round in 0..ROUNDS {
+                    let receivers = client.line(&format!("PUBLISH c {publisher}:{round:03}"));
+                    assert_eq!(receivers, format!(":{CLIENTS}"));
+                }
+            });
+        }
+        let heard: Vec<_> = listeners
+            .iter_mut()
+            .map(|listener| {
+                scope.spawn(move || {
+                    let messages = (0..CLIENTS * ROUNDS).map(|_| shown(&listener.next()));
+                    messages.collect::<Vec<String>>()
+                })
+            })
+            .collect();
+        let heard: Vec<_> = heard.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+        assert!(heard.iter().all(|messages| *messages == heard[0]), "J2: one order for all");
+        for publisher in 0..CLIENTS {
+            let begin = format!("*3 $7 message $1 c $5 {publisher}:");
+            let of_publisher = heard[0].iter().filter_map(|message| message.strip_prefix(&begin));
+            assert!(of_publisher.eq((0..ROUNDS).map(|round| format!("{round:03}"))), "J2: {publisher}");
+        }
+    });
     server.stop().expect("a server without a log");
 }
 

@@ -10,11 +10,12 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_net::simulation::{ClientId, SimulatedTransport};
-use ensile_net::{ListenAddress, LoopWakeUp, NetLimits};
+use ensile_net::{ListenAddress, NetLimits};
 use ensile_serving::command::CommandInfo;
 use ensile_serving::{
     AheadKey, AuthProgress, AuthRefusal, Client, ClientState, DurableEpoch, DurableEpochs, Exec, InfoText,
-    LogState, NewReply, Outcome, ServedProgram, ServerFigures, ServiceCall, ServingLoop, ServingState,
+    LogState, LoopMail, NewReply, Outcome, ServedProgram, ServerFigures, ServiceCall, ServingLoop,
+    ServingState,
 };
 
 /// Password of the program, if the program has one.
@@ -90,12 +91,13 @@ impl ServedProgram for Gate {
     type Command = GateCommand;
     type LoopState = ();
     type ClientState = GateClient;
+    type Letter = ();
 
     fn commands() -> &'static [GateCommand] {
         &COMMANDS
     }
 
-    fn begin_loop(&self, _: &LoopWakeUp) {}
+    fn begin_loop(&self, _: &Arc<LoopMail<()>>) {}
 
     fn prefetch(&self, (): &mut (), _: &[AheadKey<'_>]) {}
 

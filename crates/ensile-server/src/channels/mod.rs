@@ -1,0 +1,63 @@
+//! Channels: the listeners of all loops, and the messages to them.
+//!
+//! ```text
+//! PUBLISH -> commit -> the table: which loops have listeners? -> a letter to each such loop -> its listeners' clients
+//! ```
+//! Invariants:
+//! - J2: the table is locked while a message goes to the loops, so all clients get the messages of a channel in one
+//!   order, and the messages of a publisher in the order of its commits.
+//! - The table counts the listeners that the loops have.
+//!
+//! Neighbours: `publish` has the commands; `execution` sends the messages of a transaction; loops take letters.
+
+mod listeners;
+mod subscriptions;
+mod table;
+
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+
+pub(crate) use listeners::Listeners;
+pub(crate) use subscriptions::{NAME_BYTES_MAX, NAMES_MAX, Subscriptions};
+pub(crate) use table::{Channels, LoopMailBox};
+
+/// Name space of channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum ChannelKind {
+    /// Channels of `SUBSCRIBE`.
+    Plain,
+    /// Channels of `SSUBSCRIBE`.
+    Shard,
+}
+
+/// Interest of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum ListenKind {
+    /// Messages of a channel.
+    Channel(ChannelKind),
+    /// Messages of the plain channels that a pattern matches.
+    Pattern,
+}
+
+/// A message to the listeners of a channel.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) kind: ChannelKind,
+    pub(crate) channel: Box<[u8]>,
+    pub(crate) text: Box<[u8]>,
+}
+
+impl Message {
+    /// Memory of the message in bytes (W16).
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.channel.len() + self.text.len()
+    }
+}
+
+/// A letter to a loop.
+#[derive(Debug)]
+pub(crate) enum Letter {
+    /// A message for the loop's listeners, which rests on an epoch (R1).
+    Message(Arc<Message>, Epoch),
+}

@@ -1,0 +1,85 @@
+//! Effects of a transaction outside of the database, which take place once, after the commit.
+//!
+//! Invariant J1: a command notes effects and does nothing else. A run of a transaction begins without effects, and a
+//! command that fails leaves none. The effects of a run that has not committed are dropped.
+//!
+//! Neighbours: commands note effects through [`crate::model::Keyspace`]; `execution` has them take place.
+
+use ensile::{Error, Result};
+
+use crate::channels::{ChannelKind, Message};
+
+/// Largest memory of the messages of a transaction, in bytes.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// Effects of a run, in the order of the commands.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    messages: Vec<Message>,
+    /// Memory of the messages in bytes.
+    message_bytes: usize,
+}
+
+/// A place in the list of effects.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EffectMark {
+    messages: usize,
+    message_bytes: usize,
+}
+
+impl Effects {
+    /// Notes a message to the listeners of a channel.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]: the transaction has too many messages.
+    pub(crate) fn publish(&mut self, kind: ChannelKind, channel: &[u8], text: &[u8]) -> Result<()> {
+        let message = Message { kind, channel: channel.into(), text: text.into() };
+        let bytes = self.message_bytes + message.memory_bytes();
+        if bytes > MESSAGE_BYTES_MAX {
+            return Err(Error::TooLarge {
+                what: "the transaction's sum of messages",
+                bytes,
+                bytes_max: MESSAGE_BYTES_MAX,
+            });
+        }
+        self.message_bytes = bytes;
+        self.messages.push(message);
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.messages.clear();
+        self.message_bytes = 0;
+    }
+
+    /// The place behind the last effect.
+    #[inline]
+    pub(crate) fn mark(&self) -> EffectMark {
+        EffectMark { messages: self.messages.len(), message_bytes: self.message_bytes }
+    }
+
+    /// Drops the effects behind a place: the commands have failed, or their script is rolled back.
+    #[inline]
+    pub(crate) fn back_to(&mut self, mark: EffectMark) {
+        debug_assert!(mark.messages <= self.messages.len(), "J1: effects go back to an earlier place");
+        self.messages.truncate(mark.messages);
+        self.message_bytes = mark.message_bytes;
+    }
+
+    /// Takes the messages, the earliest first.
+    pub(crate) fn take_messages(&mut self) -> Vec<Message> {
+        self.message_bytes = 0;
+        std::mem::take(&mut self.messages)
+    }
+
+    /// Memory of the effects in bytes (W16).
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.message_bytes
+    }
+}
