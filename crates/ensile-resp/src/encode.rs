@@ -69,6 +69,12 @@ impl<'b> ReplyEncoder<'b> {
         self.is_beyond
     }
 
+    /// Version that the client speaks.
+    #[must_use]
+    pub fn version(&self) -> RespVersion {
+        self.version
+    }
+
     /// Sets the version that the client speaks from here on.
     pub fn set_version(&mut self, version: RespVersion) {
         self.version = version;

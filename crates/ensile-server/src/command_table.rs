@@ -8,6 +8,7 @@ mod hashes;
 mod keys;
 mod publish;
 mod server;
+mod sets;
 mod strings;
 
 use crate::command::Command;
@@ -21,6 +22,7 @@ const KINDS: &[&[Command]] = &[
     keys::COMMANDS,
     hashes::COMMANDS,
     publish::COMMANDS,
+    sets::COMMANDS,
     server::COMMANDS,
     absent::COMMANDS,
 ];

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: the files of each kind of command have the entries.
 
-use ensile_serving::command::{CommandInfo, Subcommand, WhileQueueing};
+use ensile_serving::command::{CommandInfo, MoreKeys, Subcommand, WhileQueueing};
 
 use crate::admin;
 use crate::command::{Command, CommandFunction};
@@ -71,6 +71,11 @@ impl Command {
     /// Refuses the command between `MULTI` and `EXEC`: the queue may run several times, or without a commit.
     pub(super) const fn refused_while_queueing(self) -> Self {
         Self { info: self.info.while_queueing(WhileQueueing::Refused), ..self }
+    }
+
+    /// Sets the argument that is the number of keys behind it.
+    pub(super) const fn keys_counted_by(self, argument: usize) -> Self {
+        Self { info: self.info.more_keys(MoreKeys::Counted(argument)), ..self }
     }
 }
 

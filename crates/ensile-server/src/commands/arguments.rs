@@ -12,6 +12,12 @@ pub(super) fn whole(text: &[u8]) -> Result<i64, CommandError> {
     integer(text).ok_or(CommandError::NotInteger)
 }
 
+/// Number of random elements that a request wants, negative for repeated draws.
+pub(super) fn random_count(text: &[u8]) -> Result<i64, CommandError> {
+    let (least, most) = (-i64::MAX, i64::MAX);
+    Some(whole(text)?).filter(|count| *count >= least).ok_or(CommandError::OutOfRange { least, most })
+}
+
 /// Checks the length of a key that is written.
 pub(super) fn check_key(key: &[u8]) -> Result<(), CommandError> {
     if key.len() <= KEY_BYTES_MAX {

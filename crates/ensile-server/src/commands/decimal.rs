@@ -1,11 +1,11 @@
-//! Numbers with a fraction, for `INCRBYFLOAT`: exact decimals, with an approximation for very large numbers.
+//! Numbers with a fraction, for `INCRBYFLOAT` and `HINCRBYFLOAT`: exact decimals, with an approximation for very large numbers.
 //!
 //! Redis adds in 80 bits and writes 17 digits behind the point, so 0.1 and 0.2 have the sum 0.3. An exact sum has the
 //! same text, except for the last digits of numbers that do not fit into 80 bits.
 //!
 //! Invariant: the text of a number is read as the same number.
 //!
-//! Neighbours: `strings` adds.
+//! Neighbours: `strings` and `hashes` add.
 
 use super::CommandError;
 
@@ -41,6 +41,10 @@ impl Decimal {
             return Err(CommandError::NotFloat);
         }
         Ok(exact(text).map_or(Self::Approximate(float), Self::Exact))
+    }
+
+    pub(super) fn is_finite(self) -> bool {
+        self.float().is_finite()
     }
 
     /// The sum; `None` if the sum is not finite.

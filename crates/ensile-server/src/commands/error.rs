@@ -51,6 +51,8 @@ pub(crate) enum CommandError {
         /// Largest number.
         most: i64,
     },
+    /// A number that is not positive.
+    NotPositive,
     /// An error in words, with the code `ERR`.
     Text(&'static str),
     /// A missing feature, by its name.
@@ -123,6 +125,7 @@ impl CommandError {
             Self::OutOfRange { least, most } => {
                 format!("value is out of range, value must between {least} and {most}")
             }
+            Self::NotPositive => "value is out of range, must be positive".to_owned(),
             Self::Text(text) => (*text).to_owned(),
             Self::Missing(feature) => format!("{feature} is not available in this version of ensile"),
             Self::Engine(error) => error.to_string(),

@@ -1,6 +1,6 @@
 //! Found texts, kept until a reply announces their number.
 //!
-//! Neighbours: `keys`, `hashes` and `sets` collect what a walk finds.
+//! Neighbours: the walks of `keys`, `hashes` and `sets` find the texts.
 
 use ensile_resp::ReplyEncoder;
 
@@ -30,6 +30,13 @@ impl FoundTexts {
     /// True if a reply has no room for the texts. The reply is then an error.
     pub(super) fn is_beyond_reply(&self) -> bool {
         self.bytes.len() + self.ends.len() * "$0\r\n\r\n".len() > ensile_serving::REPLY_BYTES
+    }
+
+    /// A text by its place.
+    pub(super) fn text(&self, at: usize) -> &[u8] {
+        debug_assert!(at < self.ends.len(), "the place is below the number of texts");
+        let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[begin..self.ends[at]]
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {

@@ -10,15 +10,12 @@ use ensile_serving::glob;
 
 use super::arguments::{check_key, check_pattern, whole};
 use super::found::FoundTexts;
+use super::scan::{self, ScanOptions, ScanStep};
 use super::{CommandError, CommandResult, DataCall};
 use crate::model::keyspace::ValueSlot;
 use crate::model::stored_value::{Kind, NewValue, StoredValue};
 use crate::model::{DATABASES, contents, packed};
 
-/// Default number of keys that a step of `SCAN` looks at.
-const SCAN_COUNT: i64 = 10;
-/// Largest number of keys that a step of `SCAN` looks at.
-const SCAN_COUNT_MAX: i64 = 1 << 20;
 /// Length of all keys after which a step of `SCAN` ends, in bytes. The reply is then within its limit.
 const SCAN_BYTES_MAX: usize = 16 << 20;
 /// Longest string whose `OBJECT ENCODING` is `embstr`, in bytes.
@@ -165,46 +162,24 @@ pub(crate) fn keys(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
     Ok(())
 }
 
-/// `SCAN cursor [MATCH pattern] [COUNT number] [TYPE name]`: the cursor is a hash, the next step begins there.
-///
-/// A key that is present during the whole walk is shown at least once, as the hashes of keys do not change. All keys
-/// with one hash are shown in one step. A step ends early after [`SCAN_BYTES_MAX`].
+/// `SCAN cursor [MATCH pattern] [COUNT number] [TYPE name]`. A step ends early after [`SCAN_BYTES_MAX`].
 pub(crate) fn scan(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let cursor = std::str::from_utf8(call.argument(1)).ok().and_then(|text| text.parse().ok());
-    let cursor: u64 = cursor.ok_or(CommandError::Cursor)?;
-    let (mut pattern, mut count, mut type_name) = (None, SCAN_COUNT, None);
-    for at in (2..call.request.len()).step_by(2) {
-        let argument = call.request.get(at + 1).ok_or(CommandError::Syntax)?;
-        match call.argument(at).to_ascii_uppercase().as_slice() {
-            b"MATCH" => pattern = Some(check_pattern(argument)?),
-            b"COUNT" => {
-                count = Some(whole(argument)?).filter(|count| *count > 0).ok_or(CommandError::Syntax)?
-            }
-            b"TYPE" => type_name = Some(argument),
-            _ => return Err(CommandError::Syntax),
-        }
-    }
-    let count = count.min(SCAN_COUNT_MAX);
-    let mut found = FoundTexts::default();
-    let (mut seen, mut last_hash, mut next) = (0, None, 0);
+    let cursor = scan::cursor(call.argument(1))?;
+    let options = ScanOptions::read(call, 2, true)?;
+    let (mut found, mut step) = (FoundTexts::default(), ScanStep::new(options.count, SCAN_BYTES_MAX));
     call.keyspace.walk(cursor, |at| {
-        let is_full = seen >= count || found.bytes() >= SCAN_BYTES_MAX;
-        if is_full && last_hash != Some(at.hash) {
-            next = at.hash;
+        if !step.takes(at.hash, found.bytes()) {
             return ControlFlow::Break(());
         }
-        (seen, last_hash) = (seen + 1, Some(at.hash));
         let is_wanted = !at.is_expired
-            && pattern.is_none_or(|pattern| glob::matches(pattern, at.key))
-            && type_name.is_none_or(|name| is_called(name, at.header.kind.name()));
+            && options.matches(at.key)
+            && options.type_name.is_none_or(|name| is_called(name, at.header.kind.name()));
         if is_wanted {
             found.push(at.key);
         }
         ControlFlow::Continue(())
     })?;
-    reply.array(2);
-    reply.bulk(next.to_string().as_bytes());
-    found.write_array(reply);
+    step.write(&found, reply);
     Ok(())
 }
 

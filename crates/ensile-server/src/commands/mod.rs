@@ -16,6 +16,9 @@ pub(crate) mod expiry;
 mod found;
 pub(crate) mod hashes;
 pub(crate) mod keys;
+mod random_elements;
+mod scan;
+pub(crate) mod sets;
 pub(crate) mod strings;
 
 use ensile_resp::{ReplyEncoder, Request};

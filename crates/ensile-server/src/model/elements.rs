@@ -16,11 +16,13 @@
 //! - A key without elements is absent.
 //! - A collection with rows stays a collection with rows.
 //!
-//! Neighbours: the commands of hashes, sets and sorted sets; `packed` has the form of small collections.
+//! Neighbours: the commands of hashes, sets and sorted sets; `packed` has the form of small collections;
+//! `random_elements` draws.
 
 use std::ops::{ControlFlow, Range};
 
 use ensile::{Error, Prefix, Readable, Result};
+use ensile_base::random::Random;
 
 use super::keyspace::{Slot, ValueSlot};
 use super::packed;
@@ -66,20 +68,27 @@ pub(crate) struct Elements<'s, 'k, 'db> {
     key: &'s [u8],
     slot: Slot,
     kind: Kind,
-    form: Form,
+    /// Expiry of the key after a write, in milliseconds since 1970.
+    expiry_millis: Option<i64>,
+    collection: Collection,
+}
+
+/// A key's collection as its commands read it. Several collections can be read in turns.
+pub(crate) struct Collection {
+    pub(super) form: Form,
 }
 
 /// Place of the elements.
-enum Form {
+pub(super) enum Form {
     Packed { bytes: Vec<u8>, has_changed: bool },
     Rows(ElementRows),
 }
 
 /// The rows of a larger collection.
-struct ElementRows {
-    object: u64,
+pub(super) struct ElementRows {
+    pub(super) object: u64,
     /// Number of bits that name a stripe.
-    stripe_bits: u8,
+    pub(super) stripe_bits: u8,
     /// True if the key's row is to be written.
     has_new_header: bool,
     /// The changed stripes, each once.
@@ -130,7 +139,7 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
             Access::Write => keyspace.value_slot(key)?,
         };
         let form = match value {
-            None => Form::Packed { bytes: Vec::new(), has_changed: false },
+            None => Form::EMPTY,
             Some(value) if value.header.kind != kind => return Err(OpenError::WrongKind),
             Some(value) => match value.header.object {
                 None => Form::Packed { bytes: value.bytes, has_changed: false },
@@ -139,65 +148,121 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
                 }
             },
         };
-        Ok(Self { keyspace, key, slot, kind, form })
+        let expiry_millis = slot.header.and_then(|header| header.expiry_millis);
+        Ok(Self { keyspace, key, slot, kind, expiry_millis, collection: Collection { form } })
+    }
+
+    /// A new collection without elements in the place of a key's value of any type. [`Elements::finish`] writes the
+    /// key, or removes the key if the collection stays empty.
+    pub(crate) fn replace(keyspace: &'s mut Keyspace<'k, 'db>, key: &'s [u8], kind: Kind) -> Result<Self> {
+        let slot = keyspace.slot(key)?;
+        let collection = Collection { form: Form::Packed { bytes: Vec::new(), has_changed: true } };
+        Ok(Self { keyspace, key, slot, kind, expiry_millis: None, collection })
+    }
+
+    /// The collection alone, for reads beside other collections.
+    pub(crate) fn into_collection(self) -> Collection {
+        debug_assert!(!self.collection.has_changed(), "changes are finished");
+        self.collection
     }
 
     /// The value of an element.
     pub(crate) fn get(&mut self, element: &[u8]) -> Result<Option<Vec<u8>>> {
-        match &self.form {
-            Form::Packed { bytes, .. } => Ok(packed::find(bytes, element).map(|pair| pair.value.to_vec())),
-            Form::Rows(rows) => {
-                let place = (rows.object, self.keyspace.model.key_hash(element), element);
-                let value = self.keyspace.tx.get(&self.keyspace.model.elements, &place)?;
-                self.keyspace.copied_bytes += value.as_ref().map_or(0, Vec::len);
-                Ok(value)
-            }
-        }
+        self.collection.get(self.keyspace, element)
     }
 
     /// True if the element is there.
     pub(crate) fn contains(&mut self, element: &[u8]) -> Result<bool> {
-        match &self.form {
-            Form::Packed { bytes, .. } => Ok(packed::find(bytes, element).is_some()),
-            Form::Rows(rows) => {
-                let place = (rows.object, self.keyspace.model.key_hash(element), element);
-                self.keyspace.tx.contains(&self.keyspace.model.elements, &place)
-            }
-        }
+        self.collection.contains(self.keyspace, element)
+    }
+
+    /// Number of elements.
+    pub(crate) fn count(&mut self) -> Result<u64> {
+        self.collection.count(self.keyspace)
+    }
+
+    /// As [`Collection::visit`].
+    pub(crate) fn visit(
+        &mut self,
+        from_hash: u64,
+        visit: impl FnMut(u64, &[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.collection.visit(self.keyspace, from_hash, visit)
+    }
+
+    /// As [`Collection::random`].
+    pub(crate) fn random(&mut self, random: &mut Random) -> Result<Option<Vec<u8>>> {
+        self.collection.random(self.keyspace, random)
+    }
+
+    /// The collection and the keyspace, for reads.
+    pub(crate) fn parts(&mut self) -> (&Collection, &mut Keyspace<'k, 'db>) {
+        (&self.collection, self.keyspace)
     }
 
     /// Writes the value of an element. True if the element is new.
     pub(crate) fn insert(&mut self, element: &[u8], value: &[u8]) -> Result<bool> {
-        if let Form::Packed { bytes, has_changed } = &mut self.form {
+        if self.add(element, value)? {
+            return Ok(true);
+        }
+        match &mut self.collection.form {
+            Form::Packed { bytes, has_changed } => {
+                *has_changed = true;
+                let place = packed::find(bytes, element).map(|pair| pair.place);
+                debug_assert!(place.is_some(), "an element that is not new has its pair");
+                replace(bytes, place, element, value);
+                if bytes.len() > PACKED_BYTES_MAX {
+                    self.unpack()?;
+                }
+            }
+            Form::Rows(rows) => {
+                let (tx, model) = (&mut *self.keyspace.tx, self.keyspace.model);
+                let hash = model.key_hash(element);
+                rows.note(hash, 0);
+                tx.put(&model.elements, &(rows.object, hash, element), value)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes an element with its value, unless the element is there. True if the element is new.
+    pub(crate) fn add(&mut self, element: &[u8], value: &[u8]) -> Result<bool> {
+        debug_assert!(element.len() <= ELEMENT_BYTES_MAX, "the command has checked the length");
+        if let Form::Packed { bytes, has_changed } = &mut self.collection.form {
+            if packed::find(bytes, element).is_some() {
+                return Ok(false);
+            }
             *has_changed = true;
-            let place = packed::find(bytes, element).map(|pair| pair.place);
-            let is_new = place.is_none();
-            replace(bytes, place, element, value);
+            replace(bytes, None, element, value);
             if bytes.len() > PACKED_BYTES_MAX {
                 self.unpack()?;
             }
-            return Ok(is_new);
+            return Ok(true);
         }
-        let is_new = !self.contains(element)?;
-        self.write_row(element, value, is_new)?;
-        Ok(is_new)
+        self.add_row(element, value)
     }
 
-    /// Writes the row of an element.
-    fn write_row(&mut self, element: &[u8], value: &[u8], is_new: bool) -> Result<()> {
-        let Form::Rows(rows) = &mut self.form else {
+    /// Writes the row of an element, unless the row is there. True if the row is new.
+    fn add_row(&mut self, element: &[u8], value: &[u8]) -> Result<bool> {
+        let Form::Rows(rows) = &mut self.collection.form else {
             debug_assert!(false, "a packed collection has no rows");
-            return Ok(());
+            return Ok(false);
         };
         let (tx, model) = (&mut *self.keyspace.tx, self.keyspace.model);
         let hash = model.key_hash(element);
-        rows.note(hash, i64::from(is_new));
-        tx.put(&model.elements, &(rows.object, hash, element), value)
+        match tx.insert(&model.elements, &(rows.object, hash, element), value) {
+            Ok(()) => {
+                rows.note(hash, 1);
+                Ok(true)
+            }
+            Err(Error::KeyExists { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes an element. True if the element was there.
     pub(crate) fn remove(&mut self, element: &[u8]) -> Result<bool> {
-        match &mut self.form {
+        match &mut self.collection.form {
             Form::Packed { bytes, has_changed } => {
                 let place = packed::find(bytes, element).map(|pair| pair.place);
                 let is_there = place.is_some();
@@ -221,49 +286,10 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
         }
     }
 
-    /// Number of elements.
-    pub(crate) fn count(&mut self) -> Result<u64> {
-        match &self.form {
-            Form::Packed { bytes, .. } => Ok(packed::pair_count(bytes) as u64),
-            Form::Rows(rows) => {
-                let unwritten: i64 = rows.changed.iter().map(|change| change.added).sum();
-                let object = rows.object;
-                Ok(u64::try_from(self.written_count(object)? + unwritten).unwrap_or(0))
-            }
-        }
-    }
-
-    /// Number of elements that the rows of the stripes have. The commit checks that all rows are of one moment.
-    fn written_count(&mut self, object: u64) -> Result<i64> {
-        let mut sum = 0;
-        self.keyspace.tx.scan(&self.keyspace.model.stripes, Prefix((object,)), |_, (count, _)| {
-            sum += count;
-            ControlFlow::Continue(())
-        })?;
-        Ok(sum)
-    }
-
-    /// Visits the elements and their values until `visit` breaks. A packed collection has the order of insertion, and
-    /// ignores the hash and gives hashes 0. A larger collection has the order of hashes, from a hash on.
-    pub(crate) fn visit(
-        &mut self,
-        from_hash: u64,
-        mut visit: impl FnMut(u64, &[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<()> {
-        match &self.form {
-            Form::Packed { bytes, .. } => {
-                let _ = packed::pairs(bytes).try_for_each(|pair| visit(0, pair.element, pair.value));
-                Ok(())
-            }
-            Form::Rows(rows) => {
-                let bounds = (rows.object, from_hash, Vec::new())..(rows.object + 1, 0, Vec::new());
-                let Keyspace { tx, model, copied_bytes, .. } = &mut *self.keyspace;
-                tx.scan(&model.elements, bounds, |(_, hash, element), value| {
-                    *copied_bytes += element.len() + value.len();
-                    visit(hash, &element, value)
-                })
-            }
-        }
+    /// Removes all elements, and the key.
+    pub(crate) fn clear(self) -> Result<()> {
+        debug_assert!(!self.collection.has_changed(), "a change before would be in vain");
+        self.keyspace.remove(&self.slot, self.key)
     }
 
     /// Moves the elements of a packed collection into rows.
@@ -271,9 +297,12 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
         let object = objects::new_number(self.keyspace.tx, self.keyspace.model, self.keyspace.stripe)?;
         let mut rows = ElementRows::new(object, STRIPE_BITS[0]);
         rows.has_new_header = true;
-        let form = std::mem::replace(&mut self.form, Form::Rows(rows));
+        let form = std::mem::replace(&mut self.collection.form, Form::Rows(rows));
         if let Form::Packed { bytes, .. } = form {
-            packed::pairs(&bytes).try_for_each(|pair| self.write_row(pair.element, pair.value, true))?;
+            for pair in packed::pairs(&bytes) {
+                let is_new = self.add_row(pair.element, pair.value)?;
+                debug_assert!(is_new, "a new object has no rows, and a packed element has one pair");
+            }
         }
         Ok(())
     }
@@ -281,7 +310,7 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
     /// Writes the changes of the collection's own rows: the row of the key, or the stripes. A collection without
     /// elements goes with its key.
     pub(crate) fn finish(mut self) -> Result<()> {
-        match std::mem::replace(&mut self.form, Form::Packed { bytes: Vec::new(), has_changed: false }) {
+        match std::mem::replace(&mut self.collection.form, Form::EMPTY) {
             Form::Packed { has_changed: false, .. } => Ok(()),
             Form::Packed { bytes, .. } if bytes.is_empty() => self.keyspace.remove(&self.slot, self.key),
             Form::Packed { bytes, .. } => {
@@ -308,7 +337,7 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
             is_empty |= count <= 0;
             is_full |= added > 0 && count > STRIPE_ELEMENTS_MAX;
         }
-        if is_empty && self.written_count(rows.object)? <= 0 {
+        if is_empty && written_count(self.keyspace, rows.object)? <= 0 {
             if rows.has_new_header {
                 // No header has the object.
                 objects::abandon(self.keyspace.tx, self.keyspace.model, rows.object)?;
@@ -327,7 +356,7 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
 
     /// Gives a larger collection more stripes: each element counts in its new stripe.
     fn divide(&mut self, rows: &mut ElementRows) -> Result<()> {
-        let count = self.written_count(rows.object)?;
+        let count = written_count(self.keyspace, rows.object)?;
         let enough = |bits: &u8| *bits > rows.stripe_bits && count >> bits <= STRIPE_ELEMENTS_MAX;
         let most = STRIPE_BITS[STRIPE_BITS.len() - 1];
         rows.stripe_bits = STRIPE_BITS.into_iter().find(enough).unwrap_or(most);
@@ -346,11 +375,100 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
         Ok(())
     }
 
-    /// Header of the collection. The expiry stays.
+    /// Header of the collection. The expiry of a changed collection stays.
     fn header(&self, object: Option<u64>) -> ValueHeader {
-        let expiry_millis = self.slot.header.and_then(|header| header.expiry_millis);
-        ValueHeader { kind: self.kind, expiry_millis, object }
+        ValueHeader { kind: self.kind, expiry_millis: self.expiry_millis, object }
     }
+}
+
+impl Form {
+    /// The elements of an absent key.
+    const EMPTY: Self = Self::Packed { bytes: Vec::new(), has_changed: false };
+}
+
+impl Collection {
+    fn has_changed(&self) -> bool {
+        match &self.form {
+            Form::Packed { has_changed, .. } => *has_changed,
+            Form::Rows(rows) => !rows.changed.is_empty(),
+        }
+    }
+
+    /// True if the key is absent.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(&self.form, Form::Packed { bytes, .. } if bytes.is_empty())
+    }
+
+    /// The value of an element.
+    pub(crate) fn get(&self, keyspace: &mut Keyspace<'_, '_>, element: &[u8]) -> Result<Option<Vec<u8>>> {
+        match &self.form {
+            Form::Packed { bytes, .. } => Ok(packed::find(bytes, element).map(|pair| pair.value.to_vec())),
+            Form::Rows(_) if element.len() > ELEMENT_BYTES_MAX => Ok(None),
+            Form::Rows(rows) => {
+                let place = (rows.object, keyspace.model.key_hash(element), element);
+                let value = keyspace.tx.get(&keyspace.model.elements, &place)?;
+                keyspace.copied_bytes += value.as_ref().map_or(0, Vec::len);
+                Ok(value)
+            }
+        }
+    }
+
+    /// True if the element is there.
+    pub(crate) fn contains(&self, keyspace: &mut Keyspace<'_, '_>, element: &[u8]) -> Result<bool> {
+        match &self.form {
+            Form::Packed { bytes, .. } => Ok(packed::find(bytes, element).is_some()),
+            Form::Rows(_) if element.len() > ELEMENT_BYTES_MAX => Ok(false),
+            Form::Rows(rows) => {
+                let place = (rows.object, keyspace.model.key_hash(element), element);
+                keyspace.tx.contains(&keyspace.model.elements, &place)
+            }
+        }
+    }
+
+    /// Number of elements.
+    pub(crate) fn count(&self, keyspace: &mut Keyspace<'_, '_>) -> Result<u64> {
+        match &self.form {
+            Form::Packed { bytes, .. } => Ok(packed::pair_count(bytes) as u64),
+            Form::Rows(rows) => {
+                let unwritten: i64 = rows.changed.iter().map(|change| change.added).sum();
+                Ok(u64::try_from(written_count(keyspace, rows.object)? + unwritten).unwrap_or(0))
+            }
+        }
+    }
+
+    /// Visits the elements and their values until `visit` breaks. A packed collection has the order of insertion, and
+    /// ignores the hash and gives hashes 0. A larger collection has the order of hashes, from a hash on.
+    pub(crate) fn visit(
+        &self,
+        keyspace: &mut Keyspace<'_, '_>,
+        from_hash: u64,
+        mut visit: impl FnMut(u64, &[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        match &self.form {
+            Form::Packed { bytes, .. } => {
+                let _ = packed::pairs(bytes).try_for_each(|pair| visit(0, pair.element, pair.value));
+                Ok(())
+            }
+            Form::Rows(rows) => {
+                let bounds = (rows.object, from_hash, Vec::new())..(rows.object + 1, 0, Vec::new());
+                let Keyspace { tx, model, copied_bytes, .. } = keyspace;
+                tx.scan(&model.elements, bounds, |(_, hash, element), value| {
+                    *copied_bytes += element.len() + value.len();
+                    visit(hash, &element, value)
+                })
+            }
+        }
+    }
+}
+
+/// Number of elements that the rows of the stripes have. The commit checks that all rows are of one moment.
+pub(super) fn written_count(keyspace: &mut Keyspace<'_, '_>, object: u64) -> Result<i64> {
+    let mut sum = 0;
+    keyspace.tx.scan(&keyspace.model.stripes, Prefix((object,)), |_, (count, _)| {
+        sum += count;
+        ControlFlow::Continue(())
+    })?;
+    Ok(sum)
 }
 
 /// Replaces the pair at a place, or appends a pair.

@@ -33,6 +33,7 @@ pub(crate) mod elements;
 pub(crate) mod keyspace;
 pub(crate) mod objects;
 pub(crate) mod packed;
+mod random_elements;
 pub(crate) mod stored_value;
 
 use ensile::{Database, Readable as _, Result, Table};

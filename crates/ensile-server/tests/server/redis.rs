@@ -13,8 +13,8 @@ use super::rig::shown;
 use super::threads::{Connection, running};
 
 /// Requests: the command, a letter for each argument, and the options. The letters: a key (k), a value (v), a whole
-/// number (i), a number with a fraction (f), seconds (s), a database (d), a pattern (p), a cursor (c), options (o). A
-/// star repeats the group behind.
+/// number (i), a number with a fraction (f), seconds (s), a database (d), a pattern (p), a cursor (c), a field or member
+/// (m), a number of random elements (n), many members (M), many pairs (P), options (o). A star repeats the group behind.
 const SHAPES: &[(&str, &str, &[&str])] = &[
     ("GET", "k", &[]),
     (
@@ -117,6 +117,51 @@ const SHAPES: &[(&str, &str, &[&str])] = &[
     ("PTTL", "k", &[]),
     ("EXPIRETIME", "k", &[]),
     ("PEXPIRETIME", "k", &[]),
+    ("HSET", "kmv*mv", &[]),
+    ("HSET", "kP", &[]),
+    ("HMSET", "kmv*mv", &[]),
+    ("HSETNX", "kmv", &[]),
+    ("HGET", "km", &[]),
+    ("HMGET", "km*m", &[]),
+    ("HDEL", "km*m", &[]),
+    ("HDEL", "kM", &[]),
+    ("HLEN", "k", &[]),
+    ("HGETALL", "k", &[]),
+    ("HKEYS", "k", &[]),
+    ("HVALS", "k", &[]),
+    ("HEXISTS", "km", &[]),
+    ("HSTRLEN", "km", &[]),
+    ("HINCRBY", "kmi", &[]),
+    ("HINCRBYFLOAT", "kmf", &[]),
+    ("HRANDFIELD", "k", &[]),
+    ("HRANDFIELD", "kno", &["WITHVALUES", "withvalues", "x"]),
+    (
+        "HSCAN",
+        "kco",
+        &["MATCH *", "MATCH m*", "COUNT 1000", "COUNT 0", "COUNT x", "MATCH", "BOGUS 1", "TYPE hash"],
+    ),
+    ("SADD", "km*m", &[]),
+    ("SADD", "kM", &[]),
+    ("SREM", "km*m", &[]),
+    ("SREM", "kM", &[]),
+    ("SCARD", "k", &[]),
+    ("SISMEMBER", "km", &[]),
+    ("SMISMEMBER", "km*m", &[]),
+    ("SMEMBERS", "k", &[]),
+    ("SPOP", "k", &[]),
+    ("SPOP", "kn", &[]),
+    ("SRANDMEMBER", "k", &[]),
+    ("SRANDMEMBER", "kno", &["x"]),
+    ("SMOVE", "kkm", &[]),
+    ("SINTER", "k*k", &[]),
+    ("SUNION", "k*k", &[]),
+    ("SDIFF", "k*k", &[]),
+    ("SINTERSTORE", "kk*k", &[]),
+    ("SUNIONSTORE", "kk*k", &[]),
+    ("SDIFFSTORE", "kk*k", &[]),
+    ("SINTERCARD", "iko", &["LIMIT 1", "LIMIT 0", "LIMIT -1", "LIMIT x", "LIMIT", "limit 2", "BOGUS 1"]),
+    ("SINTERCARD", "ikk*k", &[]),
+    ("SSCAN", "kco", &["MATCH *", "MATCH m*", "COUNT 1000", "COUNT 0", "COUNT x", "MATCH", "BOGUS 1"]),
     ("WATCH", "k*k", &[]),
     ("UNWATCH", "", &[]),
     ("MULTI", "", &[]),
@@ -199,6 +244,39 @@ const SECONDS: &[&str] = &[
     "6000000",
 ];
 const DATABASES: &[&str] = &["0", "1", "0", "1", "15", "16", "-1", "x", "9999999999"];
+/// Fields and members. Those with a number are among the many too.
+const MEMBERS: &[&str] = &[
+    "",
+    "f",
+    "g",
+    "12",
+    "-5",
+    "m3",
+    "m4",
+    "m77",
+    "m150",
+    "two\r\nlines",
+    "a longer member of a set",
+    "1.5",
+    "012",
+];
+/// Largest number of fields or members that a request names.
+const MANY: u64 = 200;
+const COUNTS: &[&str] = &[
+    "0",
+    "1",
+    "2",
+    "5",
+    "40",
+    "1000",
+    "-1",
+    "-2",
+    "-40",
+    "x",
+    "",
+    "9223372036854775807",
+    "-9223372036854775808",
+];
 const PATTERNS: &[&str] = &[
     "*",
     "key:*",
@@ -237,6 +315,18 @@ fn argument(random: &mut Random, letter: char, options: &[&str], words: &mut Vec
             return;
         }
         'p' => PATTERNS,
+        'm' => MEMBERS,
+        'n' => COUNTS,
+        'M' | 'P' => {
+            let (begin, count) = (random.next_below(MANY), 1 + random.next_below(MANY));
+            for number in begin..begin + count {
+                words.push(format!("m{}", number % MANY));
+                if letter == 'P' {
+                    words.push(number.to_string());
+                }
+            }
+            return;
+        }
         'c' => &["0", "0", "0", "x", "1x", " 1"],
         _ => {
             for _ in 0..random.next_below(4) {
@@ -298,9 +388,9 @@ fn sorted(reply: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(all)
 }
 
-/// The replies of an array, as their bytes.
+/// The replies of an array, a set or a map, as their bytes.
 fn elements(reply: &[u8]) -> Option<Vec<&[u8]>> {
-    let end = reply.iter().position(|byte| *byte == b'\n').filter(|_| reply.starts_with(b"*"))?;
+    let end = reply.iter().position(|byte| *byte == b'\n').filter(|_| b"*~%".contains(&reply[0]))?;
     let (mut rest, mut all) = (&reply[end + 1..], Vec::new());
     while !rest.is_empty() {
         let length = ReplyDecoder::new(ReplyLimits::default()).decode(rest).ok()??.consumed_bytes();
@@ -309,6 +399,28 @@ fn elements(reply: &[u8]) -> Option<Vec<&[u8]>> {
         rest = behind;
     }
     Some(all)
+}
+
+/// True if two arrays, sets or maps have the same groups of replies in any order.
+fn are_alike(ours: &[u8], theirs: &[u8], group: usize) -> bool {
+    let groups = |reply| {
+        let all = elements(reply)?;
+        let mut groups: Vec<Vec<&[u8]>> = all.chunks(group).map(<[&[u8]]>::to_vec).collect();
+        groups.sort();
+        Some(groups)
+    };
+    ours.first() == theirs.first() && groups(ours).is_some_and(|ours| Some(ours) == groups(theirs))
+}
+
+/// True if both replies have the same type, and the same number of parts.
+fn are_of_one_form(ours: &[u8], theirs: &[u8]) -> bool {
+    let count = |reply| elements(reply).map(|all| all.len());
+    ours.first() == theirs.first() && count(ours) == count(theirs)
+}
+
+/// True if both servers may have different rows after a command with different replies.
+fn diverges(name: &str) -> bool {
+    ["INCRBYFLOAT", "HINCRBYFLOAT", "SPOP"].iter().any(|diverging| name.eq_ignore_ascii_case(diverging))
 }
 
 /// Reason of an `EXEC` that replies nil without a change of a watched key.
@@ -327,9 +439,9 @@ fn permitted(words: &[String], queue: &[Vec<String>], ours: &[u8], theirs: &[u8]
     if ours.len() != queue.len() || theirs.len() != queue.len() {
         return None;
     }
-    // Replies behind another sum may rest on the sum.
-    let is_sum = |at: &usize| queue[*at][0].eq_ignore_ascii_case("INCRBYFLOAT") && ours[*at] != theirs[*at];
-    let end = (0..queue.len()).find(is_sum).unwrap_or(queue.len());
+    // Replies behind another sum or another popped member may rest on it.
+    let has_diverged = |at: &usize| diverges(&queue[*at][0]) && ours[*at] != theirs[*at];
+    let end = (0..queue.len()).find(has_diverged).unwrap_or(queue.len());
     let mut different = (0..end).filter(|at| ours[*at] != theirs[*at]);
     different
         .all(|at| permitted_of_one(&queue[at], ours[at], theirs[at]).is_some())
@@ -362,7 +474,13 @@ fn permitted_of_one(words: &[String], ours: &[u8], theirs: &[u8]) -> Option<&'st
         "EXEC" if theirs.starts_with(b"-EXECABORT Transaction discarded because of: wrong") => {
             Some("EXEC with arguments")
         }
-        "INCRBYFLOAT" if both(b"$") => Some("sums are exact, and not of 80 bits"),
+        "SMEMBERS" | "SINTER" | "SUNION" | "SDIFF" | "HKEYS" | "HVALS" if are_alike(ours, theirs, 1) => {
+            Some("elements have another order")
+        }
+        "HGETALL" if are_alike(ours, theirs, 2) => Some("elements have another order"),
+        "HSCAN" | "SSCAN" if both(b"*2") => Some("a walk has other steps"),
+        "HRANDFIELD" | "SRANDMEMBER" | "SPOP" if are_of_one_form(ours, theirs) => Some("any elements"),
+        "INCRBYFLOAT" | "HINCRBYFLOAT" if both(b"$") => Some("sums are exact, and not of 80 bits"),
         _ => None,
     }
 }
@@ -431,7 +549,7 @@ impl Differences {
             *self.permitted.entry(reason).or_default() += 1;
             let mut names =
                 std::iter::once(words).chain(queued.iter().map(Vec::as_slice)).map(|words| &words[0]);
-            return reason != LOST && !names.any(|name| name.eq_ignore_ascii_case("INCRBYFLOAT"));
+            return reason != LOST && !names.any(|name| diverges(name));
         }
         let told = || format!("{words:?}\n  ours   {}\n  theirs {}", shown(ours), shown(theirs));
         self.faults.entry((words[0].to_ascii_uppercase(), ours[0], theirs[0])).or_insert_with(told);
