@@ -134,8 +134,10 @@ impl SubsequenceOptions {
 /// `LCS key key [LEN] [IDX] [MINMATCHLEN number] [WITHMATCHLEN]`: an absent key counts as an empty string.
 pub(crate) fn common_subsequence(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let [first, second] = [call.keyspace.get(call.argument(1))?, call.keyspace.get(call.argument(2))?];
-    let (first, second) =
-        (string_of(first.as_ref())?.unwrap_or_default(), string_of(second.as_ref())?.unwrap_or_default());
+    let (Ok(first), Ok(second)) = (string_of(first.as_ref()), string_of(second.as_ref())) else {
+        return Err(CommandError::Text("The specified keys must contain string values"));
+    };
+    let (first, second) = (first.unwrap_or_default(), second.unwrap_or_default());
     let options = SubsequenceOptions::read(call)?;
     let table = LengthTable::new(first, second).ok_or(CommandError::Text(
         "Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len: the product of both lengths is 16777216 at \

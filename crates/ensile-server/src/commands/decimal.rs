@@ -1,4 +1,5 @@
-//! Numbers with a fraction, for `INCRBYFLOAT` and `HINCRBYFLOAT`: exact decimals, with an approximation for very large numbers.
+//! Numbers with a fraction, for `INCRBYFLOAT` and `HINCRBYFLOAT`: exact decimals, with an approximation for very large
+//! numbers.
 //!
 //! Redis adds in 80 bits and writes 17 digits behind the point, so 0.1 and 0.2 have the sum 0.3. An exact sum has the
 //! same text, except for the last digits of numbers that do not fit into 80 bits.

@@ -12,9 +12,10 @@ use ensile_resp::{Reply, ReplyDecoder, ReplyLimits};
 use super::rig::shown;
 use super::threads::{Connection, running};
 
-/// Requests: the command, a letter for each argument, and the options. The letters: a key (k), a value (v), a whole
-/// number (i), a number with a fraction (f), seconds (s), a database (d), a pattern (p), a cursor (c), a field or member
-/// (m), a number of random elements (n), many members (M), many pairs (P), options (o). A star repeats the group behind.
+/// Requests: the command, a letter for each argument, and the options. The letters: a key (k), mostly a key of a hash
+/// (h) or of a set (t), a value (v), a whole number (i), a number with a fraction (f), seconds (s), a database (d), a
+/// pattern (p), a cursor (c), a field or a member (m), a number of random elements (n), many members (M), many pairs (P),
+/// options (o). A star repeats the group behind.
 const SHAPES: &[(&str, &str, &[&str])] = &[
     ("GET", "k", &[]),
     (
@@ -117,51 +118,51 @@ const SHAPES: &[(&str, &str, &[&str])] = &[
     ("PTTL", "k", &[]),
     ("EXPIRETIME", "k", &[]),
     ("PEXPIRETIME", "k", &[]),
-    ("HSET", "kmv*mv", &[]),
-    ("HSET", "kP", &[]),
-    ("HMSET", "kmv*mv", &[]),
-    ("HSETNX", "kmv", &[]),
-    ("HGET", "km", &[]),
-    ("HMGET", "km*m", &[]),
-    ("HDEL", "km*m", &[]),
-    ("HDEL", "kM", &[]),
-    ("HLEN", "k", &[]),
-    ("HGETALL", "k", &[]),
-    ("HKEYS", "k", &[]),
-    ("HVALS", "k", &[]),
-    ("HEXISTS", "km", &[]),
-    ("HSTRLEN", "km", &[]),
-    ("HINCRBY", "kmi", &[]),
-    ("HINCRBYFLOAT", "kmf", &[]),
-    ("HRANDFIELD", "k", &[]),
-    ("HRANDFIELD", "kno", &["WITHVALUES", "withvalues", "x"]),
+    ("HSET", "hmv*mv", &[]),
+    ("HSET", "hP", &[]),
+    ("HMSET", "hmv*mv", &[]),
+    ("HSETNX", "hmv", &[]),
+    ("HGET", "hm", &[]),
+    ("HMGET", "hm*m", &[]),
+    ("HDEL", "hm*m", &[]),
+    ("HDEL", "hM", &[]),
+    ("HLEN", "h", &[]),
+    ("HGETALL", "h", &[]),
+    ("HKEYS", "h", &[]),
+    ("HVALS", "h", &[]),
+    ("HEXISTS", "hm", &[]),
+    ("HSTRLEN", "hm", &[]),
+    ("HINCRBY", "hmi", &[]),
+    ("HINCRBYFLOAT", "hmf", &[]),
+    ("HRANDFIELD", "h", &[]),
+    ("HRANDFIELD", "hno", &["WITHVALUES", "withvalues", "x"]),
     (
         "HSCAN",
-        "kco",
+        "hco",
         &["MATCH *", "MATCH m*", "COUNT 1000", "COUNT 0", "COUNT x", "MATCH", "BOGUS 1", "TYPE hash"],
     ),
-    ("SADD", "km*m", &[]),
-    ("SADD", "kM", &[]),
-    ("SREM", "km*m", &[]),
-    ("SREM", "kM", &[]),
-    ("SCARD", "k", &[]),
-    ("SISMEMBER", "km", &[]),
-    ("SMISMEMBER", "km*m", &[]),
-    ("SMEMBERS", "k", &[]),
-    ("SPOP", "k", &[]),
-    ("SPOP", "kn", &[]),
-    ("SRANDMEMBER", "k", &[]),
-    ("SRANDMEMBER", "kno", &["x"]),
-    ("SMOVE", "kkm", &[]),
-    ("SINTER", "k*k", &[]),
-    ("SUNION", "k*k", &[]),
-    ("SDIFF", "k*k", &[]),
-    ("SINTERSTORE", "kk*k", &[]),
-    ("SUNIONSTORE", "kk*k", &[]),
-    ("SDIFFSTORE", "kk*k", &[]),
-    ("SINTERCARD", "iko", &["LIMIT 1", "LIMIT 0", "LIMIT -1", "LIMIT x", "LIMIT", "limit 2", "BOGUS 1"]),
-    ("SINTERCARD", "ikk*k", &[]),
-    ("SSCAN", "kco", &["MATCH *", "MATCH m*", "COUNT 1000", "COUNT 0", "COUNT x", "MATCH", "BOGUS 1"]),
+    ("SADD", "tm*m", &[]),
+    ("SADD", "tM", &[]),
+    ("SREM", "tm*m", &[]),
+    ("SREM", "tM", &[]),
+    ("SCARD", "t", &[]),
+    ("SISMEMBER", "tm", &[]),
+    ("SMISMEMBER", "tm*m", &[]),
+    ("SMEMBERS", "t", &[]),
+    ("SPOP", "t", &[]),
+    ("SPOP", "tn", &[]),
+    ("SRANDMEMBER", "t", &[]),
+    ("SRANDMEMBER", "tno", &["x"]),
+    ("SMOVE", "ttm", &[]),
+    ("SINTER", "t*t", &[]),
+    ("SUNION", "t*t", &[]),
+    ("SDIFF", "t*t", &[]),
+    ("SINTERSTORE", "tt*t", &[]),
+    ("SUNIONSTORE", "tt*t", &[]),
+    ("SDIFFSTORE", "tt*t", &[]),
+    ("SINTERCARD", "ito", &["LIMIT 1", "LIMIT 0", "LIMIT -1", "LIMIT x", "LIMIT", "limit 2", "BOGUS 1"]),
+    ("SINTERCARD", "itt*t", &[]),
+    ("SSCAN", "tco", &["MATCH *", "MATCH m*", "COUNT 1000", "COUNT 0", "COUNT x", "MATCH", "BOGUS 1"]),
     ("WATCH", "k*k", &[]),
     ("UNWATCH", "", &[]),
     ("MULTI", "", &[]),
@@ -195,7 +196,8 @@ const SHAPES: &[(&str, &str, &[&str])] = &[
     ("HELLO", "o", &["2 BOGUS", "9", "x", "SETNAME me", "2 AUTH default"]),
 ];
 
-const KEYS: &[&str] = &["a", "b", "c", "n", "key:1", "key:22", "none", "", "[a-c]", "a\\b^", "K\u{fc}\r\n\0"];
+const KEYS: &[&str] =
+    &["a", "b", "c", "n", "h1", "s1", "key:1", "key:22", "none", "", "[a-c]", "a\\b^", "K\u{fc}\r\n\0"];
 const VALUES: &[&str] = &[
     "",
     "x",
@@ -300,8 +302,10 @@ fn pick<'a>(random: &mut Random, from: &[&'a str]) -> &'a str {
 
 /// Appends the argument of a letter.
 fn argument(random: &mut Random, letter: char, options: &[&str], words: &mut Vec<String>) {
-    let values = match letter {
-        'k' => KEYS,
+    let values: &[&str] = match letter {
+        'h' if random.percent(90) => &["h1", "h2", "h3"],
+        't' if random.percent(90) => &["s1", "s2", "s3", "s4"],
+        'k' | 'h' | 't' => KEYS,
         'v' => VALUES,
         'i' => WHOLE,
         'f' => FLOATS,
