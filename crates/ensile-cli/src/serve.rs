@@ -6,7 +6,8 @@
 //! Invariants:
 //! - Every check that refuses a start comes before the open of the folder, so a refused start changes nothing there.
 //! - The server listens elsewhere than on loopback only with a password.
-//! - Standard output has one line, the address, once clients can connect. Everything else goes to standard error.
+//! - The port opens before the load. Requests over data are refused with LOADING meanwhile.
+//! - Standard output has one line, the address, once the data is loaded. Everything else goes to standard error.
 //!
 //! Exit codes: 0 if everything that was replied is durable; 1 if the folder is damaged; 2 if the server did not start;
 //! 3 if the server ended early, or not everything could be made durable.
@@ -22,12 +23,16 @@ mod socket_file;
 mod values;
 
 use std::io::{self, Write as _};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
 use ensile::Error;
-use ensile_server::{ListeningServer, Server, ServerConfig, TransportChoice};
+use ensile_base::sync::{AtomicBool, Ordering};
+use ensile_server::TransportChoice;
+use ensile_server::{ListeningServer, LoadProgress, LoadedDatabase, LoadingError, Server, ServerConfig};
 use ensile_serving::program::{begin_program, start_notices};
 
 use database::{OpenedDatabase, open_database};
@@ -75,6 +80,7 @@ pub(crate) fn run(arguments: ServeCommand) -> ExitCode {
             return ExitCode::from(FAILED);
         }
     };
+    let settings = Arc::new(settings);
     match serve(&settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(ServeFailure::NotStarted(why)) => {
@@ -94,7 +100,7 @@ fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "ensile: {line}");
 }
 
-fn serve(settings: &ServeSettings) -> Result<(), ServeFailure> {
+fn serve(settings: &Arc<ServeSettings>) -> Result<(), ServeFailure> {
     let not_started = |error: io::Error| ServeFailure::NotStarted(error.to_string());
     let config = ServerConfig {
         address: settings.address,
@@ -112,27 +118,37 @@ fn serve(settings: &ServeSettings) -> Result<(), ServeFailure> {
         settings.unix_socket.as_deref().map(|path| SocketFile::bind(path, settings.unix_socket_mode));
     let socket_file = socket_file.transpose().map_err(ServeFailure::NotStarted)?;
     let config = ServerConfig { unix: socket_file.as_ref().map(SocketFile::socket), ..config };
-    let OpenedDatabase { db, always_durable, notices } =
-        open_database(settings).map_err(ServeFailure::NotOpened)?;
-    notices.iter().for_each(|notice| tell(notice));
-    let server = Server::builder(db)
+    let server = Server::builder_of_loading()
         .appendfsync(settings.appendfsync)
-        .always_durable(always_durable)
         .password(settings.password.as_ref().map_or(&[], |password| password.bytes()))
         .users(settings.users.clone())
         .keep_password(!settings.address.ip().is_loopback())
         .multi_rollback(settings.multi_rollback)
-        .build()
+        .build_loading()
         .map_err(ServeFailure::NotOpened)?;
-    let mut is_ready = false;
     let ready = |server: ListeningServer<'_>| {
         start_notices(server.transport, server.client_memory).iter().for_each(|line| tell(line));
-        is_ready = true;
+        Ok(())
+    };
+    let opened = Arc::clone(settings);
+    let load = move |progress: &Arc<LoadProgress>| {
+        let OpenedDatabase { db, always_durable, notices } = open_database(&opened, progress)?;
+        notices.iter().for_each(|notice| tell(notice));
+        Ok::<_, Error>(LoadedDatabase { db, always_durable })
+    };
+    let is_loaded = Arc::new(AtomicBool::new(false));
+    let has_loaded = Arc::clone(&is_loaded);
+    let loaded = move |address: SocketAddr| {
+        // Relaxed: the flag chooses an exit code only.
+        has_loaded.store(true, Ordering::Relaxed);
         // Other programs wait for this line.
-        writeln!(io::stdout(), "{}", server.address)?;
+        writeln!(io::stdout(), "{address}")?;
         io::stdout().flush()
     };
-    server.serve(config, ready).map_err(|error| {
-        if is_ready { ServeFailure::Ended(error) } else { ServeFailure::NotStarted(error.to_string()) }
+    server.serve(config, ready, load, loaded).map_err(|error| match error {
+        LoadingError::NotLoaded(error) => ServeFailure::NotOpened(error),
+        // Relaxed: see the store.
+        LoadingError::Ended(error) if is_loaded.load(Ordering::Relaxed) => ServeFailure::Ended(error),
+        LoadingError::Ended(error) => ServeFailure::NotStarted(error.to_string()),
     })
 }

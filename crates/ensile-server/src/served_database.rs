@@ -8,7 +8,7 @@ use std::task::Waker;
 use ensile::stats::Health;
 use ensile::{Database, Error, Transaction};
 use ensile_base::Epoch;
-use ensile_base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering};
+use ensile_base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering};
 use ensile_serving::{ClientState, DurableEpoch, DurableEpochs, LogState, ServiceCall, loop_waker};
 
 use crate::access::{PASSWORD_BYTES_MAX, Password, User, UserNumber, Users, Verification};
@@ -17,6 +17,7 @@ use crate::calendar::Calendar;
 use crate::channels::{Channels, Listeners, LoopMailBox, Subscriptions};
 use crate::contest::Contest;
 use crate::effects::Effects;
+use crate::load_progress::LoadProgress;
 use crate::model::Model;
 use crate::pending::{PendingCommit, PendingExec};
 use crate::save_time::SaveTime;
@@ -28,12 +29,13 @@ pub(crate) type ServedCall<'c> = ServiceCall<'c, ServedDatabase>;
 /// A database behind redis' protocol.
 #[derive(Debug)]
 pub(crate) struct ServedDatabase {
-    db: Database,
-    model: Arc<Model>,
-    /// True if the database has a log.
-    has_log: bool,
-    /// True if replies wait whatever `appendfsync` says.
-    always_waits: bool,
+    /// The tables, once the database is loaded.
+    opened: OnceLock<OpenedTables>,
+    /// True once the server has ended: a database that is loaded later is closed at once.
+    has_ended: Mutex<bool>,
+    pub(crate) progress: Arc<LoadProgress>,
+    /// Seed for the hash of keys in a new database.
+    hash_seed: u64,
     /// True if replies wait until they are durable.
     waits: AtomicBool,
     appendfsync: Mutex<Appendfsync>,
@@ -52,6 +54,17 @@ pub(crate) struct ServedDatabase {
     /// Time of the start in milliseconds since 1970.
     begun_millis: u64,
     save_time: Arc<SaveTime>,
+}
+
+/// A database that is loaded.
+#[derive(Debug)]
+struct OpenedTables {
+    db: Database,
+    model: Arc<Model>,
+    /// True if the database has a log.
+    has_log: bool,
+    /// True if replies wait whatever `appendfsync` says.
+    always_waits: bool,
     sweeper: Sweeper,
 }
 
@@ -179,8 +192,6 @@ impl ClientState for ClientData {
 #[derive(Debug)]
 pub(crate) struct ServedSettings {
     pub(crate) appendfsync: Appendfsync,
-    /// True if replies wait until they are durable, whatever `appendfsync` says.
-    pub(crate) always_waits: bool,
     /// Password of clients; `None` lets every client in.
     pub(crate) password: Option<Password>,
     /// True if clients must not remove the password.
@@ -194,45 +205,29 @@ pub(crate) struct ServedSettings {
 }
 
 impl ServedDatabase {
-    /// Opens the tables of a database.
+    /// A server whose database is loaded later.
     ///
     /// # Errors
-    /// The database has tables of these names with other types, or no client could give the password.
-    pub(crate) fn open(db: Database, settings: ServedSettings) -> ensile::Result<Self> {
-        let ServedSettings {
-            appendfsync,
-            always_waits,
-            password,
-            keeps_password,
-            users,
-            rolls_back,
-            calendar,
-            hash_seed,
-        } = settings;
+    /// No client could give the password, or two users have one name.
+    pub(crate) fn new(settings: ServedSettings) -> ensile::Result<Self> {
+        let ServedSettings { appendfsync, password, keeps_password, users, rolls_back, calendar, hash_seed } =
+            settings;
         if password.as_ref().is_some_and(|password| !password.is_givable()) {
             return Err(Error::Misuse(format!(
                 "the password is too long for clients: give {PASSWORD_BYTES_MAX} bytes at most"
             )));
         }
         let users = Users::new(users)?;
-        let model = Arc::new(Model::open(&db, hash_seed)?);
         if users.have_hashes() && !calendar.is_manual() {
             users.verifier.start()?;
         }
-        let has_log = db.has_log();
-        let save_time = Arc::new(SaveTime::new());
         Ok(Self {
-            sweeper: Sweeper::start(
-                db.clone(),
-                Arc::clone(&model),
-                Arc::clone(&save_time),
-                calendar.clone(),
-            )?,
-            save_time,
-            model,
-            has_log,
-            always_waits,
-            waits: AtomicBool::new(has_log && (always_waits || appendfsync == Appendfsync::Always)),
+            opened: OnceLock::new(),
+            has_ended: Mutex::new(false),
+            progress: Arc::new(LoadProgress::new()),
+            hash_seed,
+            save_time: Arc::new(SaveTime::new()),
+            waits: AtomicBool::new(false),
             appendfsync: Mutex::new(appendfsync),
             has_password: AtomicBool::new(password.is_some()),
             keeps_password,
@@ -244,16 +239,59 @@ impl ServedDatabase {
             channels: Channels::default(),
             begun_millis: calendar.millis(),
             calendar,
-            db,
         })
     }
 
-    pub(crate) fn db(&self) -> &Database {
-        &self.db
+    /// Opens the tables of the loaded database. Requests over data are carried out from then on.
+    ///
+    /// # Errors
+    /// The database has tables of these names with other types, or the server has ended, or has a database.
+    pub(crate) fn open(&self, db: Database, always_waits: bool) -> ensile::Result<()> {
+        let has_ended = self.has_ended.lock();
+        if *has_ended {
+            db.close()?;
+            return Err(Error::Closed);
+        }
+        let model = Arc::new(Model::open(&db, self.hash_seed)?);
+        let sweeper = Sweeper::start(
+            db.clone(),
+            Arc::clone(&model),
+            Arc::clone(&self.save_time),
+            self.calendar.clone(),
+        )?;
+        let has_log = db.has_log();
+        let appendfsync = self.appendfsync.lock();
+        let waits = has_log && (always_waits || *appendfsync == Appendfsync::Always);
+        // Relaxed: a setting, which the tables publish.
+        self.waits.store(waits, Ordering::Relaxed);
+        debug_assert!(
+            has_log || !waits,
+            "a database without a log makes nothing durable that a reply could wait for"
+        );
+        let set = self.opened.set(OpenedTables { db, model, has_log, always_waits, sweeper });
+        set.map_err(|_| Error::Misuse("the server has a database".to_owned()))
     }
 
+    /// True once the database is loaded.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.opened.get().is_some()
+    }
+
+    /// The tables. Every request over data comes once the database is loaded.
+    #[inline]
+    fn tables(&self) -> &OpenedTables {
+        self.opened.get().unwrap_or_else(|| unreachable!("requests over data are refused while it is loaded"))
+    }
+
+    #[inline]
+    pub(crate) fn db(&self) -> &Database {
+        &self.tables().db
+    }
+
+    #[inline]
     pub(crate) fn model(&self) -> &Model {
-        &self.model
+        &self.tables().model
     }
 
     pub(crate) fn now_millis(&self) -> i64 {
@@ -290,12 +328,12 @@ impl ServedDatabase {
     }
 
     pub(crate) fn has_log(&self) -> bool {
-        self.has_log
+        self.tables().has_log
     }
 
     #[cfg(feature = "simulation")]
     pub(crate) fn sweeper(&self) -> &Sweeper {
-        &self.sweeper
+        &self.tables().sweeper
     }
 
     pub(crate) fn save_time(&self) -> &SaveTime {
@@ -324,7 +362,8 @@ impl ServedDatabase {
     pub(crate) fn set_appendfsync(&self, appendfsync: Appendfsync) {
         let mut setting = self.appendfsync.lock();
         *setting = appendfsync;
-        let waits = self.has_log && (self.always_waits || appendfsync == Appendfsync::Always);
+        let OpenedTables { has_log, always_waits, .. } = self.tables();
+        let waits = *has_log && (*always_waits || appendfsync == Appendfsync::Always);
         // Relaxed: a setting. A reply under way goes out under the old or the new setting.
         self.waits.store(waits, Ordering::Relaxed);
     }
@@ -375,20 +414,26 @@ impl ServedDatabase {
 impl DurableEpochs for ServedDatabase {
     #[inline]
     fn is_durable(&self, epoch: Epoch) -> bool {
-        self.db.durable_epoch() >= epoch
+        self.opened.get().is_none_or(|opened| opened.db.durable_epoch() >= epoch)
     }
 
     fn durable(&self, epoch: Epoch) -> DurableEpoch {
-        let durable = self.db.durable(epoch);
-        Box::pin(async { durable.await.map_err(|error| error.to_string()) })
+        let durable = self.opened.get().map(|opened| opened.db.durable(epoch));
+        Box::pin(async {
+            match durable {
+                Some(durable) => durable.await.map_err(|error| error.to_string()),
+                None => Ok(()),
+            }
+        })
     }
 
     fn newest_epoch(&self) -> Epoch {
-        self.db.epoch()
+        self.opened.get().map_or(Epoch::ZERO, |opened| opened.db.epoch())
     }
 
     fn log_state(&self) -> LogState {
-        match self.db.health().log {
+        let Some(opened) = self.opened.get() else { return LogState::Running };
+        match opened.db.health().log {
             None | Some(Health::Running) => LogState::Running,
             Some(Health::Full(why)) => LogState::Full(why),
             Some(Health::EpochsEnded(why)) => LogState::EpochsEnded(why),
@@ -400,8 +445,10 @@ impl DurableEpochs for ServedDatabase {
     }
 
     fn close(&self) -> Result<(), String> {
-        self.sweeper.stop();
+        *self.has_ended.lock() = true;
         self.users.verifier.stop();
-        self.db.close().map_err(|error| error.to_string())
+        let Some(opened) = self.opened.get() else { return Ok(()) };
+        opened.sweeper.stop();
+        opened.db.close().map_err(|error| error.to_string())
     }
 }

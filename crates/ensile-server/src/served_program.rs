@@ -15,6 +15,12 @@ use crate::model::DATABASES;
 use crate::served_database::{ClientData, LoopData, ServedCall, ServedDatabase};
 use crate::{access, admin, command_table, execution, publish};
 
+/// Commands that need no data, while the data is loaded.
+const BEFORE_THE_DATA: [&str; 13] = [
+    "ACL", "CLIENT", "COMMAND", "DISCARD", "ECHO", "EXEC", "INFO", "MULTI", "PING", "ROLE", "SELECT",
+    "SHUTDOWN", "TIME",
+];
+
 impl User {
     /// A user from a name and rules, as the words of a line `user app on #$argon2id$.. ~app:* +@read`.
     ///
@@ -82,6 +88,11 @@ impl ServedProgram for ServedDatabase {
     }
 
     fn exec(&self, exec: Exec<'_, Self>, reply: &mut NewReply<'_>) -> Outcome {
+        if !self.is_open() {
+            // Other requests are refused one by one.
+            let mut exec = exec;
+            return exec.call_each_alone(reply);
+        }
         execution::run_queue(self, exec, reply)
     }
 
@@ -121,6 +132,9 @@ impl ServedProgram for ServedDatabase {
         command: &'static CommandInfo,
         request: Request<'_>,
     ) -> Result<(), RightsRefusal> {
+        if !self.is_open() && !BEFORE_THE_DATA.contains(&command.name) {
+            return Err(RightsRefusal::Loading);
+        }
         access::check(self.users().get(client.own.user), command, request)
     }
 

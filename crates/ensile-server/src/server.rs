@@ -14,12 +14,15 @@ use crate::access::{Password, User};
 use crate::appendfsync::Appendfsync;
 use crate::calendar::Calendar;
 use crate::running::RunningServer;
+use crate::running_load::LoadingServer;
 use crate::served_database::{ServedDatabase, ServedSettings};
 
 /// Settings of a server.
 #[derive(Debug)]
 pub struct ServerBuilder {
-    db: Database,
+    db: Option<Database>,
+    /// True if replies wait until they are durable, whatever `appendfsync` says.
+    always_waits: bool,
     settings: ServedSettings,
 }
 
@@ -35,7 +38,7 @@ impl ServerBuilder {
     /// not process-safe needs `true`: the death of the process could lose results that were replied at once.
     #[must_use]
     pub fn always_durable(mut self, always: bool) -> Self {
-        self.settings.always_waits = always;
+        self.always_waits = always;
         self
     }
 
@@ -78,8 +81,20 @@ impl ServerBuilder {
         Ok(Server { served: self.open()? })
     }
 
+    /// Makes a server whose database is loaded while the server listens.
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build), but for the tables.
+    pub fn build_loading(self) -> ensile::Result<LoadingServer> {
+        Ok(LoadingServer { served: Arc::new(ServedDatabase::new(self.settings)?) })
+    }
+
     pub(crate) fn open(self) -> ensile::Result<ServedDatabase> {
-        ServedDatabase::open(self.db, self.settings)
+        let served = ServedDatabase::new(self.settings)?;
+        if let Some(db) = self.db {
+            served.open(db, self.always_waits)?;
+        }
+        Ok(served)
     }
 
     /// Sets the seed for the hash of keys in a new database.
@@ -118,9 +133,15 @@ impl Server {
     /// ```
     #[must_use]
     pub fn builder(db: Database) -> ServerBuilder {
+        ServerBuilder { db: Some(db), ..Self::builder_of_loading() }
+    }
+
+    /// Begins the settings of a server that loads its database while the server listens
+    /// ([`build_loading`](ServerBuilder::build_loading)).
+    #[must_use]
+    pub fn builder_of_loading() -> ServerBuilder {
         let settings = ServedSettings {
             appendfsync: Appendfsync::default(),
-            always_waits: false,
             password: None,
             keeps_password: false,
             users: Vec::new(),
@@ -128,7 +149,7 @@ impl Server {
             calendar: Calendar::of_machine(),
             hash_seed: Random::unique_128() as u64,
         };
-        ServerBuilder { db, settings }
+        ServerBuilder { db: None, always_waits: false, settings }
     }
 
     /// Serves on threads of its own, until [`RunningServer::stop`] or a client's `SHUTDOWN`.

@@ -64,6 +64,20 @@ impl ServerBuilder {
 }
 
 impl SimulatedServer {
+    /// True once the server has its database.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.served.is_open()
+    }
+
+    /// Gives a server without a database its database.
+    ///
+    /// # Errors
+    /// The database has tables of these names with other types.
+    pub fn load(&self, db: Database) -> ensile::Result<()> {
+        self.served.open(db, false)
+    }
+
     /// Takes a step of the loop. False if a client has asked for the server's end.
     pub fn step(&mut self) -> bool {
         let stepped = self.one_loop.step(STEP_WAIT);

@@ -96,7 +96,7 @@ pub(crate) fn take<S: ServedProgram>(
     if !STRANGERS.contains(&command.info().name)
         && let Err(refusal) = server.service.check_rights(client, command.info(), *request)
     {
-        reply.fail("NOPERM", &refusal.text(command.info(), *request));
+        reply.fail(refusal.code(), &refusal.text(command.info(), *request));
         refuse(call.client);
         return ANSWERED;
     }
@@ -255,7 +255,7 @@ fn call_queued<S: ServedProgram>(
     if let Ok(command) = &known
         && let Err(refusal) = call.server.service.check_rights(call.client, command.info(), call.request)
     {
-        reply.fail("NOPERM", &refusal.text_at_exec());
+        reply.fail(refusal.code(), &refusal.text_at_exec());
         return Epoch::ZERO;
     }
     match known {

@@ -47,7 +47,10 @@ pub enum AuthProgress {
     Waits,
 }
 
-/// Refusal of a request that a user has no right to.
+/// Redis' text while the data is loaded.
+const LOADING: &str = "Redis is loading the dataset in memory";
+
+/// Refusal of a request that a user has no right to, or that comes before the data is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RightsRefusal {
     /// The command or the subcommand.
@@ -58,10 +61,18 @@ pub enum RightsRefusal {
     Channel,
     /// A pattern that other users' keys may match.
     Pattern,
+    /// Every command over data, while the data is loaded.
+    Loading,
 }
 
 impl RightsRefusal {
-    /// Text behind the code `NOPERM`, in redis' words.
+    /// Code at the beginning of the error reply.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        if self == Self::Loading { "LOADING" } else { "NOPERM" }
+    }
+
+    /// Text behind the code, in redis' words.
     #[must_use]
     pub fn text(self, command: &CommandInfo, request: Request<'_>) -> String {
         let own = "this user has no permissions to";
@@ -72,14 +83,16 @@ impl RightsRefusal {
             Self::Pattern => {
                 format!("{own} see all keys: give a pattern that begins with a prefix of the user")
             }
+            Self::Loading => LOADING.to_owned(),
         }
     }
 
-    /// Text behind the code `NOPERM` for a queued request at `EXEC`, in redis' words: the client has become another
+    /// Text behind the code for a queued request at `EXEC`, in redis' words: the client has become another
     /// user since.
     #[must_use]
     pub fn text_at_exec(self) -> String {
         let reason = match self {
+            Self::Loading => return LOADING.to_owned(),
             Self::Command => "no permission to execute the command or subcommand",
             Self::Key | Self::Pattern => "no permission to touch the specified keys",
             Self::Channel => "no permission to access one of the channels used as arguments",
@@ -94,6 +107,7 @@ impl RightsRefusal {
     #[must_use]
     pub fn text_in_script(self) -> &'static str {
         match self {
+            Self::Loading => LOADING,
             Self::Command => "The user executing the script can't run this command or subcommand",
             Self::Key | Self::Pattern => {
                 "The user executing the script can't access at least one of the keys mentioned in the command arguments"

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use ensile::{Builder, Database, Durability, Error, Result};
 use ensile_durability::DurabilityError;
+use ensile_server::LoadProgress;
 
 use super::settings::ServeSettings;
 use super::shown_load::ShownLoad;
@@ -29,7 +30,10 @@ pub(super) struct OpenedDatabase {
 ///
 /// # Errors
 /// The engine's error, with the remedy.
-pub(super) fn open_database(settings: &ServeSettings) -> Result<OpenedDatabase> {
+pub(super) fn open_database(
+    settings: &ServeSettings,
+    progress: &Arc<LoadProgress>,
+) -> Result<OpenedDatabase> {
     let folder = &settings.data;
     let builder = || {
         let builder = Database::builder(folder);
@@ -40,14 +44,14 @@ pub(super) fn open_database(settings: &ServeSettings) -> Result<OpenedDatabase> 
     };
     let (mut always_durable, mut notices) = (false, Vec::new());
     let db = if settings.appendonly {
-        match load(|| builder().durability(Durability::Process)) {
+        match load(progress, || builder().durability(Durability::Process)) {
             Err(Error::Storage(error)) if is_unsupported(error.cause()) => {
                 always_durable = true;
                 notices.push(format!(
                     "the file system cannot keep results beyond the death of a process ({error}); so every reply waits until \
                      it is on disk, whatever appendfsync says"
                 ));
-                load(builder)?
+                load(progress, builder)?
             }
             opened => opened?,
         }
@@ -57,7 +61,7 @@ pub(super) fn open_database(settings: &ServeSettings) -> Result<OpenedDatabase> 
              checkpoint"
                 .to_owned(),
         );
-        load(|| builder().without_log())?
+        load(progress, || builder().without_log())?
     };
     notices.extend(recovery_notices(&db, folder));
     Ok(OpenedDatabase { db, always_durable, notices })
@@ -69,10 +73,13 @@ fn is_unsupported(error: &DurabilityError) -> bool {
 }
 
 /// Opens an existing database and shows the progress, or makes a new database.
-fn load(builder: impl Fn() -> Builder) -> Result<Database> {
+fn load(noted: &Arc<LoadProgress>, builder: impl Fn() -> Builder) -> Result<Database> {
     let shown = Arc::new(ShownLoad::default());
-    let show = Arc::clone(&shown);
-    let loaded = builder().recover(move |progress| show.show(&progress));
+    let (show, note) = (Arc::clone(&shown), Arc::clone(noted));
+    let loaded = builder().recover(move |progress| {
+        note.note(&progress);
+        show.show(&progress);
+    });
     shown.end();
     match loaded {
         Err(Error::Storage(error)) if matches!(error.cause(), DurabilityError::NoDatabase { .. }) => {

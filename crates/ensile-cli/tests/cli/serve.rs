@@ -57,6 +57,23 @@ fn a_folder_has_one_server() {
 }
 
 #[test]
+fn a_damaged_folder_ends_the_listening_server_with_its_code() {
+    let folder = Folder::new("serve-damaged");
+    let server = Server::start(&folder, "");
+    assert_eq!(call(&mut connect(&server), "SET a 1"), "+OK");
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0), "{}", told(&folder));
+    let files = std::fs::read_dir(folder.0.join("data")).expect("the folder");
+    for file in files.map(|file| file.expect("a file").path()).filter(|path| path.is_file()) {
+        let length = file.metadata().expect("the file").len();
+        std::fs::write(&file, vec![0x5a; usize::try_from(length).expect("a short file")]).expect("a file");
+    }
+    let (code, text) = refused(&folder, "--data data --port 0");
+    assert!(matches!(code, Some(1 | 2)), "{code:?}: {text}");
+    assert!(text.contains("data"), "{text}");
+}
+
+#[test]
 fn a_taken_port_is_refused_before_the_folder_is_made() {
     let folder = Folder::new("serve-port");
     let server = Server::start(&folder, "");

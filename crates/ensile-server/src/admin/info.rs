@@ -10,6 +10,7 @@ use ensile_serving::{DurableEpochs as _, InfoText, LogState, ServerFigures};
 
 use crate::access::User;
 use crate::effects::Effects;
+use crate::load_progress::LoadAmounts;
 use crate::model::keyspace::KeyCounts;
 use crate::model::{DATABASES, Keyspace, SWEEPER_STRIPE};
 use crate::served_database::ServedDatabase;
@@ -19,9 +20,12 @@ pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
 /// Writes all sections. A user with prefixes does not see the numbers of all keys.
 pub(crate) fn write_info(server: &ServedDatabase, user: &User, figures: &ServerFigures, text: &mut InfoText) {
-    let stats = server.db().stats();
     write_server(server, figures, text);
     write_clients(figures, text);
+    if !server.is_open() {
+        return write_load(server, text);
+    }
+    let stats = server.db().stats();
     write_memory(&stats, text);
     write_persistence(server, &stats, text);
     text.add_heading("Stats");
@@ -74,9 +78,24 @@ fn write_memory(stats: &Stats, text: &mut InfoText) {
     text.add("maxmemory_policy", "noeviction");
 }
 
+/// Writes the progress of the load. The other figures come with the data.
+fn write_load(server: &ServedDatabase, text: &mut InfoText) {
+    let LoadAmounts { bytes_done, bytes_total, left } = server.progress.amounts();
+    let percent = if bytes_total == 0 { 0.0 } else { 100.0 * bytes_done as f64 / bytes_total as f64 };
+    text.add_heading("Persistence");
+    text.add("loading", 1);
+    text.add("async_loading", 0);
+    text.add("loading_start_time", server.progress.begun_seconds());
+    text.add("loading_total_bytes", bytes_total);
+    text.add("loading_loaded_bytes", bytes_done);
+    text.add("loading_loaded_perc", format_args!("{percent:.2}"));
+    text.add("loading_eta_seconds", left.map_or(1, |left| left.as_secs()));
+}
+
 fn write_persistence(server: &ServedDatabase, stats: &Stats, text: &mut InfoText) {
     text.add_heading("Persistence");
     text.add("loading", 0);
+    text.add("async_loading", 0);
     text.add("aof_enabled", u8::from(server.has_log()));
     let log = server.log_state();
     text.add("aof_last_write_status", if log == LogState::Running { "ok" } else { "err" });

@@ -42,6 +42,19 @@ impl Rig {
         Self::over(builder.open().expect("a new database"), &clock, set)
     }
 
+    /// A server without a database, until [`Rig::load`].
+    pub(crate) fn loading(set: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+        let clock = Clock::manual();
+        let server = set(Server::builder_of_loading()).build_simulated(&clock, 1).expect("known settings");
+        Self::of(server, &clock)
+    }
+
+    /// Gives the server a new database, without a log.
+    pub(crate) fn load(&mut self) {
+        let builder = Database::builder_in_memory().manual_clock(self.clock.clone()).without_threads();
+        self.server.load(builder.open().expect("a new database")).expect("new tables");
+    }
+
     /// A server without a log, with a limit of the memory in bytes.
     pub(crate) fn limited(bytes: u64) -> Self {
         let clock = Clock::manual();
@@ -58,7 +71,11 @@ impl Rig {
     }
 
     fn over(db: Database, clock: &Clock, set: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
-        let mut server = set(Server::builder(db)).build_simulated(clock, 1).expect("new tables");
+        let server = set(Server::builder(db)).build_simulated(clock, 1).expect("new tables");
+        Self::of(server, clock)
+    }
+
+    fn of(mut server: SimulatedServer, clock: &Clock) -> Self {
         let client = server.transport_mut().connect(1 << 20, 1 << 20);
         Self { server, clock: clock.clone(), client, syncs: true, seen: Vec::new() }
     }
@@ -74,10 +91,10 @@ impl Rig {
     pub(crate) fn step(&mut self) {
         assert!(self.server.step(), "no client has asked for the end");
         self.clock.advance(Duration::from_millis(1));
-        self.server.database().heartbeat_step();
-        self.server.database().boundary_step();
-        if self.syncs {
-            while self.server.database().logger_step(0) {}
+        if self.server.is_open() {
+            self.server.database().heartbeat_step();
+            self.server.database().boundary_step();
+            while self.syncs && self.server.database().logger_step(0) {}
         }
     }
 
