@@ -25,6 +25,8 @@ const KINDS: &[&[Command]] = &[
     sets::COMMANDS,
     server::COMMANDS,
     absent::COMMANDS,
+    #[cfg(test)]
+    crate::blocking::tests::COMMANDS,
 ];
 
 /// Number of all commands.

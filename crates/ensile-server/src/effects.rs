@@ -7,6 +7,7 @@
 
 use ensile::{Error, Result};
 
+use crate::blocking::Arrival;
 use crate::channels::{ChannelKind, Message};
 
 /// Largest memory of the messages of a transaction, in bytes.
@@ -18,6 +19,8 @@ pub(crate) struct Effects {
     messages: Vec<Message>,
     /// Memory of the messages in bytes.
     message_bytes: usize,
+    /// Elements that others may wait for.
+    arrivals: Vec<Arrival>,
 }
 
 /// A place in the list of effects.
@@ -25,6 +28,7 @@ pub(crate) struct Effects {
 pub(crate) struct EffectMark {
     messages: usize,
     message_bytes: usize,
+    arrivals: usize,
 }
 
 impl Effects {
@@ -47,21 +51,31 @@ impl Effects {
         Ok(())
     }
 
+    /// Notes elements that others may wait for.
+    pub(crate) fn arrive(&mut self, arrival: Arrival) {
+        self.arrivals.push(arrival);
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.messages.is_empty()
+        self.messages.is_empty() && self.arrivals.is_empty()
     }
 
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.messages.clear();
+        self.arrivals.clear();
         self.message_bytes = 0;
     }
 
     /// The place behind the last effect.
     #[inline]
     pub(crate) fn mark(&self) -> EffectMark {
-        EffectMark { messages: self.messages.len(), message_bytes: self.message_bytes }
+        EffectMark {
+            messages: self.messages.len(),
+            message_bytes: self.message_bytes,
+            arrivals: self.arrivals.len(),
+        }
     }
 
     /// Drops the effects behind a place: the commands have failed, or their script is rolled back.
@@ -69,6 +83,7 @@ impl Effects {
     pub(crate) fn back_to(&mut self, mark: EffectMark) {
         debug_assert!(mark.messages <= self.messages.len(), "J1: effects go back to an earlier place");
         self.messages.truncate(mark.messages);
+        self.arrivals.truncate(mark.arrivals);
         self.message_bytes = mark.message_bytes;
     }
 
@@ -78,8 +93,13 @@ impl Effects {
         std::mem::take(&mut self.messages)
     }
 
+    /// Takes the arrivals of elements.
+    pub(crate) fn take_arrivals(&mut self) -> Vec<Arrival> {
+        std::mem::take(&mut self.arrivals)
+    }
+
     /// Memory of the effects in bytes (W16).
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.message_bytes
+        self.message_bytes + self.arrivals.capacity() * size_of::<Arrival>()
     }
 }

@@ -14,6 +14,7 @@
 //!
 //! Neighbours: [`crate::commands`] has the functions; `served_program` calls.
 
+use std::sync::Arc;
 use std::task::Waker;
 
 use ensile::{Error, Transaction};
@@ -21,13 +22,16 @@ use ensile_base::Epoch;
 use ensile_resp::Request;
 use ensile_serving::{ANSWERED, Client, Exec, NewReply, Outcome};
 
+use crate::blocking::{KeyWait, UnblockReason, Wait, WaitedKey, WaiterName};
 use crate::command::{Command, CommandFunction};
 use crate::commands::{CommandError, CommandResult, DataCall, DataFunction};
 use crate::contest::RunPermit;
 use crate::effects::Effects;
 use crate::model::Keyspace;
 use crate::model::keyspace::check_copies;
-use crate::pending::{ClientBefore, GivenUp, PendingCommit, PendingExec, QueueEnd, RunQueue, validated};
+use crate::pending::{
+    ClientBefore, GivenUp, LookResult, PendingCommit, PendingExec, QueueEnd, RunQueue, validated,
+};
 use crate::served_database::{
     ClientData, ServedCall, ServedDatabase, WATCHED_ROW_BYTES, WATCHED_ROWS_MAX, Watch,
 };
@@ -40,17 +44,19 @@ pub(crate) fn run_command(
     reply: &mut NewReply<'_>,
 ) -> Outcome {
     let mut contest = std::mem::take(&mut call.client.own.contest);
-    if let Some(mut pending) = call.client.own.pending.take() {
-        match pending.try_commit(&call.loop_state.waker) {
-            Ok(epoch) => {
-                reply.append(&pending.reply);
-                take_place(server, &mut pending.effects, call.client, epoch);
-                return Outcome::Reply(epoch);
-            }
-            Err(Error::Busy) => {
-                (call.client.own.pending, call.client.own.contest) = (Some(pending), contest);
+    // A wait that is dropped has left its queues: after an error, and after a panic.
+    let mut wait = call.client.own.wait.take();
+    if let Some(pending) = call.client.own.pending.take() {
+        match commit_set_aside(server, &mut call, &mut wait, pending, reply) {
+            Ok(Some(Outcome::Busy)) => {
+                (call.client.own.contest, call.client.own.wait) = (contest, wait);
                 return Outcome::Busy;
             }
+            Ok(Some(outcome)) => {
+                call.client.own.wait = wait;
+                return outcome;
+            }
+            Ok(None) => reply.clear(),
             Err(error) if error.is_retryable() => contest.note_loss(),
             Err(error) => return refuse(&call, &error, reply),
         }
@@ -61,24 +67,24 @@ pub(crate) fn run_command(
             Ok(RunPermit::Wait) => break,
             Err(error) => return refuse(&call, &error, reply),
         };
-        let mut tx = server.db().begin();
-        call.loop_state.effects.clear();
-        let ran = run_in(server, &mut tx, &mut call, function, server.now_millis(), reply);
-        let mut ended = finish(&mut tx, ran, &call.loop_state.waker);
-        drop(tx);
-        if matches!(ended, Err(Error::Busy)) {
-            reply.clear();
-            ended = match set_aside(server, &mut call, function, reply) {
-                Ok(None) => break,
-                Ok(Some(epoch)) => Ok(epoch),
-                Err(error) => Err(error),
-            };
-        }
+        let may_wait = match begin_look(wait.as_ref(), call.server.nanos()) {
+            Ok(may_wait) => may_wait,
+            Err(Unblocked) => {
+                reply.fail("UNBLOCKED", "client unblocked via CLIENT UNBLOCK");
+                return ANSWERED;
+            }
+        };
+        let ended = attempt(server, &mut call, function, may_wait, reply);
         drop(turn);
         match ended {
-            Ok(epoch) => {
+            Ok(None) => break,
+            Ok(Some((epoch, found))) => {
                 take_place(server, &mut call.loop_state.effects, call.client, epoch);
-                return Outcome::Reply(epoch);
+                if let Some(outcome) = end_look(server, &mut call, &mut wait, epoch, found) {
+                    call.client.own.wait = wait;
+                    return outcome;
+                }
+                reply.clear();
             }
             Err(error) if error.is_retryable() => {
                 contest.note_loss();
@@ -87,8 +93,134 @@ pub(crate) fn run_command(
             Err(error) => return refuse(&call, &error, reply),
         }
     }
-    call.client.own.contest = contest;
+    (call.client.own.contest, call.client.own.wait) = (contest, wait);
     Outcome::Busy
+}
+
+/// Commits a command that was set aside. `None`: the command looks again.
+fn commit_set_aside(
+    server: &ServedDatabase,
+    call: &mut ServedCall<'_>,
+    wait: &mut Option<Wait>,
+    mut pending: PendingCommit,
+    reply: &mut NewReply<'_>,
+) -> Result<Option<Outcome>, Error> {
+    match pending.try_commit(&call.loop_state.waker) {
+        Ok(epoch) => {
+            reply.append(&pending.reply);
+            take_place(server, &mut pending.effects, call.client, epoch);
+            Ok(end_look(server, call, wait, epoch, pending.found))
+        }
+        Err(Error::Busy) => {
+            call.client.own.pending = Some(pending);
+            Ok(Some(Outcome::Busy))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The client's wait ends with an error.
+struct Unblocked;
+
+/// Begins a look for a client that may wait already. True if the command may wait further.
+#[inline]
+fn begin_look(wait: Option<&Wait>, now_nanos: u64) -> Result<bool, Unblocked> {
+    let Some(wait) = wait else { return Ok(true) };
+    match wait.begin_look() {
+        Some(UnblockReason::Error) => Err(Unblocked),
+        Some(UnblockReason::Timeout) => Ok(false),
+        // A time-out is a last look: elements that have come before its commit are taken.
+        None => Ok(now_nanos < wait.until_nanos()),
+    }
+}
+
+/// The result of a run for a client that waits. A command that waits has written nothing, and commits its reads.
+#[inline]
+fn found_in(ran: CommandResult, may_wait: bool) -> (CommandResult, LookResult) {
+    match ran {
+        Err(CommandError::Wait(wait)) => (Ok(()), LookResult::Nothing(wait)),
+        Ok(()) if may_wait => (Ok(()), LookResult::Elements),
+        ran => (ran, LookResult::Reply),
+    }
+}
+
+/// Takes the step behind the commit of a look. `None`: the command looks again.
+#[inline]
+fn end_look(
+    server: &ServedDatabase,
+    call: &mut ServedCall<'_>,
+    wait: &mut Option<Wait>,
+    epoch: Epoch,
+    found: LookResult,
+) -> Option<Outcome> {
+    match found {
+        LookResult::Elements => {
+            if let Some(wait) = wait.take() {
+                wait.end_with_elements();
+            }
+            Some(Outcome::Reply(epoch))
+        }
+        LookResult::Reply => {
+            *wait = None;
+            Some(Outcome::Reply(epoch))
+        }
+        LookResult::Nothing(keys) => wait_for_keys(server, call, wait, keys),
+    }
+}
+
+/// Lets a client wait that has found nothing. `None` for a client that was not in the queues yet, or for which
+/// something has come meanwhile: the client looks again (J3).
+#[cold]
+fn wait_for_keys(
+    server: &ServedDatabase,
+    call: &mut ServedCall<'_>,
+    wait: &mut Option<Wait>,
+    keys: KeyWait,
+) -> Option<Outcome> {
+    match wait {
+        Some(wait) => wait.sleep().then(|| Outcome::Wait { until_nanos: wait.until_nanos() }),
+        None => {
+            let database = call.client.database;
+            let waited = |key: Box<[u8]>| WaitedKey { database, kind: keys.kind, key };
+            let nanos =
+                keys.timeout.map_or(u64::MAX, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+            let name = WaiterName {
+                mail: Arc::clone(&call.loop_state.mail),
+                connection: call.client.connection,
+                client: call.client.number,
+            };
+            let until_nanos = call.server.nanos().saturating_add(nanos);
+            let keys = keys.keys.into_iter().map(waited).collect();
+            *wait = Some(Wait::register(server.waiting_clients(), name, keys, until_nanos));
+            None
+        }
+    }
+}
+
+/// Runs a command once, and commits. Returns the epoch of the commit, and `None` if the commit waits.
+#[inline]
+fn attempt(
+    server: &ServedDatabase,
+    call: &mut ServedCall<'_>,
+    function: DataFunction,
+    may_wait: bool,
+    reply: &mut NewReply<'_>,
+) -> Result<Option<(Epoch, LookResult)>, Error> {
+    let mut tx = server.db().begin();
+    call.loop_state.effects.clear();
+    let terms = RunTerms { now_millis: server.now_millis(), may_wait };
+    let ran = run_in(server, &mut tx, call, function, terms, reply);
+    let (ran, found) = found_in(ran, may_wait);
+    let ended = finish(&mut tx, ran, &call.loop_state.waker);
+    drop(tx);
+    match ended {
+        Ok(epoch) => Ok(Some((epoch, found))),
+        Err(Error::Busy) => {
+            reply.clear();
+            set_aside(server, call, function, may_wait, reply)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Carries out a command again in a transaction that outlives the call: a commit that would wait stays registered for
@@ -98,17 +230,27 @@ fn set_aside(
     server: &ServedDatabase,
     call: &mut ServedCall<'_>,
     function: DataFunction,
+    may_wait: bool,
     reply: &mut NewReply<'_>,
-) -> Result<Option<Epoch>, Error> {
+) -> Result<Option<(Epoch, LookResult)>, Error> {
     let mut tx = server.db().begin_owned();
     call.loop_state.effects.clear();
-    let ran = run_in(server, &mut tx, call, function, server.now_millis(), reply);
+    let ran = run_in(
+        server,
+        &mut tx,
+        call,
+        function,
+        RunTerms { now_millis: server.now_millis(), may_wait },
+        reply,
+    );
+    let (ran, found) = found_in(ran, may_wait);
     match finish(&mut tx, ran, &call.loop_state.waker) {
-        Ok(epoch) => Ok(Some(epoch)),
+        Ok(epoch) => Ok(Some((epoch, found))),
         Err(Error::Busy) => {
             call.client.own.pending = Some(PendingCommit {
                 tx,
                 reply: reply.written_bytes().to_vec(),
+                found,
                 effects: std::mem::take(&mut call.loop_state.effects),
             });
             reply.clear();
@@ -129,6 +271,7 @@ fn take_place(server: &ServedDatabase, effects: &mut Effects, client: &Client<Cl
     for message in effects.take_messages() {
         server.channels().send(message, epoch);
     }
+    server.waiting_clients().wake(effects.take_arrivals());
 }
 
 /// Commits the transaction of a command, and returns the epoch that the reply rests on. The transaction of an error
@@ -141,6 +284,15 @@ fn finish(tx: &mut Transaction<'_>, ran: CommandResult, waker: &Waker) -> Result
     }
 }
 
+/// Terms of a command's run.
+#[derive(Clone, Copy)]
+struct RunTerms {
+    /// Time of the command in milliseconds since 1970.
+    now_millis: i64,
+    /// True if the command may wait for keys.
+    may_wait: bool,
+}
+
 /// Carries out a command in a transaction, and writes its reply. An error of the engine that ends the transaction is
 /// returned, every other error is a reply.
 fn run_in(
@@ -148,21 +300,22 @@ fn run_in(
     tx: &mut Transaction<'_>,
     call: &mut ServedCall<'_>,
     function: DataFunction,
-    now_millis: i64,
+    terms: RunTerms,
     reply: &mut NewReply<'_>,
 ) -> CommandResult {
+    let RunTerms { now_millis, may_wait } = terms;
     let (database, stripe) = (call.client.database, call.loop_state.stripe);
     let effects = &mut call.loop_state.effects;
     let before = effects.mark();
     let keyspace = Keyspace::new(tx, server.model(), effects, database, stripe, now_millis);
-    let mut data = DataCall { keyspace, request: call.request, channels: server.channels() };
+    let mut data = DataCall { keyspace, request: call.request, channels: server.channels(), may_wait };
     let ran = reply.write(|reply| function(&mut data, reply));
     call.client.own.copied_bytes = data.keyspace.copied_bytes;
     if ran.is_err() {
         call.loop_state.effects.back_to(before);
     }
     if let Err(error) = &ran
-        && !matches!(error, CommandError::Engine(_))
+        && !matches!(error, CommandError::Engine(_) | CommandError::Wait(_))
     {
         reply.fail(error.code(), &error.text());
     }
@@ -359,7 +512,7 @@ fn run_queue_in(
             reply.write(|reply| reply.null());
             return Epoch::ZERO;
         }
-        match run_in(server, tx, &mut call, function, now_millis, reply) {
+        match run_in(server, tx, &mut call, function, RunTerms { now_millis, may_wait: false }, reply) {
             Ok(()) => is_too_long |= reply.is_beyond() && command.info.has_flag("write"),
             // The command may have written before the error, so the transaction cannot go on.
             Err(CommandError::Engine(error)) => {

@@ -5,7 +5,8 @@
 //! ```
 //! Modules, in the order from below: a module uses only modules before it.
 //! - `calendar` and `appendfsync` are settings. `channels` has the listeners of all loops. `effects` has the effects of
-//!   a transaction outside of the database. `model` has the rows: databases, keys, values, counts.
+//!   a transaction outside of the database, and `blocking` the clients that wait for keys. `model` has the rows:
+//!   databases, keys, values, counts.
 //! - `commands` has the functions over data, a file a type of value. They know nothing of the server.
 //! - `sweeper` removes rows that nobody sees. `served_database` is the state that all loops share.
 //! - `execution` makes a transaction of a request. `publish` has the commands of channels, `admin` the parameters and
@@ -25,6 +26,7 @@
 mod access;
 mod admin;
 mod appendfsync;
+mod blocking;
 mod calendar;
 mod channels;
 mod command;

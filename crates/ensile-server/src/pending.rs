@@ -10,6 +10,7 @@ use ensile::{Error, Transaction};
 use ensile_base::Epoch;
 use ensile_serving::{Client, NewReply, Outcome};
 
+use crate::blocking::KeyWait;
 use crate::effects::Effects;
 
 /// The error as an answer, or the error of the validation of the reads that have led to it (R2).
@@ -22,12 +23,25 @@ fn rests_on_reads(error: &Error) -> bool {
     matches!(error, Error::TooLarge { .. } | Error::Decode { .. })
 }
 
+/// Result of a command's run, for a client that waits for keys.
+#[derive(Debug)]
+pub(crate) enum LookResult {
+    /// The reply is final, and the command may have taken elements.
+    Elements,
+    /// The reply is final, and the command has taken nothing that others wait for.
+    Reply,
+    /// The command has found nothing, and waits.
+    Nothing(KeyWait),
+}
+
 /// A request whose transaction waits for its commit.
 #[derive(Debug)]
 pub(crate) struct PendingCommit {
     pub(crate) tx: Transaction<'static>,
     /// The reply behind the commit.
     pub(crate) reply: Vec<u8>,
+    /// The result of the run.
+    pub(crate) found: LookResult,
     /// The effects behind the commit (J1).
     pub(crate) effects: Effects,
 }

@@ -13,6 +13,7 @@ use ensile_serving::{ClientState, DurableEpoch, DurableEpochs, LogState, Service
 
 use crate::access::{PASSWORD_BYTES_MAX, Password, User, UserNumber, Users, Verification};
 use crate::appendfsync::Appendfsync;
+use crate::blocking::{Wait, WaitingClients};
 use crate::calendar::Calendar;
 use crate::channels::{Channels, Listeners, LoopMailBox, Subscriptions};
 use crate::contest::Contest;
@@ -50,6 +51,7 @@ pub(crate) struct ServedDatabase {
     stripes: AtomicU32,
     watches: WatchFigures,
     channels: Channels,
+    waiting: Arc<WaitingClients>,
     calendar: Calendar,
     /// Time of the start in milliseconds since 1970.
     begun_millis: u64,
@@ -84,6 +86,8 @@ pub(crate) struct LoopData {
     pub(crate) stripe: u32,
     /// Waker of the loop, for requests that are set aside.
     pub(crate) waker: Waker,
+    /// Letters to the loop.
+    pub(crate) mail: LoopMailBox,
     /// Number of the loop among the loops that get letters.
     pub(crate) number: usize,
     /// Clients of the loop that listen.
@@ -105,6 +109,8 @@ pub(crate) struct ClientData {
     pub(crate) copied_bytes: usize,
     /// The keys that the next `EXEC` rests on.
     pub(crate) watch: Option<Watch>,
+    /// Wait of the request that is set aside for keys.
+    pub(crate) wait: Option<Wait>,
     /// The channels and patterns that the client listens to.
     pub(crate) subscriptions: Subscriptions,
     /// Losses of the request that is set aside.
@@ -184,6 +190,7 @@ impl ClientState for ClientData {
             + transaction
             + verification
             + self.subscriptions.memory_bytes()
+            + self.wait.as_ref().map_or(0, Wait::memory_bytes)
             + self.watch.as_ref().map_or(0, Watch::memory_bytes)
     }
 }
@@ -237,6 +244,7 @@ impl ServedDatabase {
             stripes: AtomicU32::new(0),
             watches: WatchFigures::default(),
             channels: Channels::default(),
+            waiting: Arc::new(WaitingClients::default()),
             begun_millis: calendar.millis(),
             calendar,
         })
@@ -310,9 +318,15 @@ impl ServedDatabase {
             stripe: self.stripes.fetch_add(1, Ordering::Relaxed),
             waker: loop_waker(mail.wake_up()),
             number: self.channels.add_loop(mail),
+            mail: Arc::clone(mail),
             listeners: Listeners::default(),
             effects: Effects::default(),
         }
+    }
+
+    /// The clients that wait for keys.
+    pub(crate) fn waiting_clients(&self) -> &Arc<WaitingClients> {
+        &self.waiting
     }
 
     /// The channels and the numbers of their listeners.

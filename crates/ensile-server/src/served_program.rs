@@ -9,6 +9,7 @@ use ensile_serving::{AheadKey, AuthProgress, AuthRefusal, Client, DurableEpochs,
 use ensile_serving::{LoopClients, Outcome, RightsRefusal, ServedProgram, ServerFigures, all_commands};
 
 use crate::access::{Authentication, User};
+use crate::blocking::UnblockReason;
 use crate::channels::{Letter, LoopMailBox};
 use crate::command::{Command, CommandFunction};
 use crate::model::DATABASES;
@@ -70,7 +71,13 @@ impl ServedProgram for ServedDatabase {
     fn take_letter(&self, state: &mut LoopData, clients: &mut dyn LoopClients<ClientData>, letter: Letter) {
         match letter {
             Letter::Message(message, epoch) => state.listeners.tell(&message, epoch, clients),
+            Letter::Resume(connection) => clients.resume(connection),
         }
+    }
+
+    fn unblock(&self, client: u64, with_error: bool) -> bool {
+        let reason = if with_error { UnblockReason::Error } else { UnblockReason::Timeout };
+        self.waiting_clients().unblock(client, reason)
     }
 
     fn end_client(&self, state: &mut LoopData, client: &mut Client<ClientData>) {

@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-use ensile_resp::{ReplyEncoder, Request};
+use ensile_resp::{ReplyEncoder, Request, integer};
 
 use crate::command::{CommandInfo, Subcommand, WhileQueueing, is_called, takes};
 use crate::handshake;
@@ -55,7 +55,13 @@ const COMMANDS: [CommonCommand; 17] = [
     common("HELLO", -1, &["fast"], Refused, "Chooses the version of the protocol: AUTH, SETNAME"),
     common("AUTH", -2, &["fast"], AtOnce, "Checks a password; without passwords, ends the connection"),
     common("SELECT", 2, &["fast"], AtOnce, "Takes a database by its number"),
-    with_subcommands("CLIENT", -2, &[], &CLIENT, "Tells and sets names: ID, GETNAME, SETNAME, SETINFO"),
+    with_subcommands(
+        "CLIENT",
+        -2,
+        &[],
+        &CLIENT,
+        "Tells and sets names: ID, GETNAME, SETNAME, SETINFO, UNBLOCK",
+    ),
     with_subcommands("COMMAND", -1, &[], &COMMAND, "Tells the commands: COUNT, DOCS, INFO"),
     with_subcommands("CONFIG", -2, &["admin"], &CONFIG, "Tells parameters: GET"),
     common("INFO", -1, &[], Queued, "Tells figures"),
@@ -64,11 +70,12 @@ const COMMANDS: [CommonCommand; 17] = [
     common("SHUTDOWN", -1, &["admin"], Refused, "Makes all logged operations durable and ends the server"),
 ];
 
-const CLIENT: [Subcommand; 4] = [
+const CLIENT: [Subcommand; 5] = [
     Subcommand::new("ID", 2),
     Subcommand::new("GETNAME", 2),
     Subcommand::new("SETNAME", 3),
     Subcommand::new("SETINFO", 4),
+    Subcommand::new("UNBLOCK", -3),
 ];
 const COMMAND: [Subcommand; 3] =
     [Subcommand::new("COUNT", 2), Subcommand::new("DOCS", -2), Subcommand::new("INFO", -2)];
@@ -195,6 +202,9 @@ fn write_reply<S: ServedProgram>(
         "WATCH" if client.queue.is_some() => reply.error("ERR", "WATCH inside MULTI is not allowed"),
         "WATCH" | "UNWATCH" => reply.error("ERR", NO_WATCH),
         "SELECT" => return handshake::select::<S>(client, request, reply),
+        "CLIENT" if request.get(1).is_some_and(|word| is_called(word, "UNBLOCK")) => {
+            unblock(server, request, reply);
+        }
         "CLIENT" => handshake::client(client, request, reply),
         "COMMAND" => tell_commands::<S>(request, reply),
         "CONFIG" => tell_parameters(server, request, reply),
@@ -223,6 +233,25 @@ fn write_reply<S: ServedProgram>(
         }
     }
     ANSWERED
+}
+
+/// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`
+fn unblock<S: ServedProgram>(server: &ServingState<S>, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
+    let with_error = match request.get(3) {
+        _ if request.len() > 4 => {
+            let text = "unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP.";
+            return reply.error("ERR", text);
+        }
+        None => false,
+        Some(word) if is_called(word, "TIMEOUT") => false,
+        Some(word) if is_called(word, "ERROR") => true,
+        Some(_) => return reply.error("ERR", "CLIENT UNBLOCK reason should be TIMEOUT or ERROR"),
+    };
+    let Some(number) = request.get(2).and_then(integer) else {
+        return reply.error("ERR", "value is not an integer or out of range");
+    };
+    let was_waiting = u64::try_from(number).is_ok_and(|number| server.service.unblock(number, with_error));
+    reply.integer(i64::from(was_waiting));
 }
 
 /// Replies as redis to an unknown command: the name, and as much of the arguments as fits.

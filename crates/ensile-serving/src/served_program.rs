@@ -68,6 +68,13 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
         let _ = (state, clients, letter);
     }
 
+    /// Ends the wait of a client for an event (`CLIENT UNBLOCK`), with an error or as at the end of its time. False if
+    /// the client does not wait.
+    fn unblock(&self, client: u64, with_error: bool) -> bool {
+        let _ = (client, with_error);
+        false
+    }
+
     /// Drops what the loop keeps for a client, at the end of its requests. The call may come twice.
     fn end_client(&self, state: &mut Self::LoopState, client: &mut Client<Self::ClientState>) {
         let _ = (state, client);

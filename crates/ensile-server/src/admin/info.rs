@@ -21,7 +21,7 @@ pub(crate) const REDIS_VERSION: &str = "7.0.15";
 /// Writes all sections. A user with prefixes does not see the numbers of all keys.
 pub(crate) fn write_info(server: &ServedDatabase, user: &User, figures: &ServerFigures, text: &mut InfoText) {
     write_server(server, figures, text);
-    write_clients(figures, text);
+    write_clients(server, figures, text);
     if !server.is_open() {
         return write_load(server, text);
     }
@@ -63,9 +63,10 @@ fn write_server(server: &ServedDatabase, figures: &ServerFigures, text: &mut Inf
     text.add("transport", &figures.transports);
 }
 
-fn write_clients(figures: &ServerFigures, text: &mut InfoText) {
+fn write_clients(server: &ServedDatabase, figures: &ServerFigures, text: &mut InfoText) {
     text.add_heading("Clients");
     text.add("connected_clients", figures.connections);
+    text.add("blocked_clients", server.waiting_clients().count());
     text.add("client_memory_bytes", figures.client_memory_bytes);
     text.add_some("maxmemory_clients", figures.client_memory_bytes_max);
 }

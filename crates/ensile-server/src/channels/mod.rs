@@ -17,6 +17,7 @@ mod table;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
+use ensile_net::ConnectionId;
 
 pub(crate) use listeners::Listeners;
 pub(crate) use subscriptions::{NAME_BYTES_MAX, NAMES_MAX, Subscriptions};
@@ -60,4 +61,6 @@ impl Message {
 pub(crate) enum Letter {
     /// A message for the loop's listeners, which rests on an epoch (R1).
     Message(Arc<Message>, Epoch),
+    /// The request of a client that waits for keys is to look again.
+    Resume(ConnectionId),
 }

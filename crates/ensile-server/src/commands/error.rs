@@ -5,6 +5,7 @@
 use ensile::{Error, ErrorKind};
 
 use super::arguments::PATTERN_BYTES_MAX;
+use crate::blocking::KeyWait;
 use crate::model::elements::OpenError;
 
 /// Reason why a command was not carried out.
@@ -57,6 +58,8 @@ pub(crate) enum CommandError {
     Text(&'static str),
     /// A missing feature, by its name.
     Missing(&'static str),
+    /// Nothing is found, and the command waits for keys ([`DataCall::wait`](super::DataCall::wait)). No reply shows it.
+    Wait(KeyWait),
     /// An error of the engine.
     Engine(Error),
 }
@@ -128,6 +131,7 @@ impl CommandError {
             Self::NotPositive => "value is out of range, must be positive".to_owned(),
             Self::Text(text) => (*text).to_owned(),
             Self::Missing(feature) => format!("{feature} is not available in this version of ensile"),
+            Self::Wait(_) => "the command waits for keys".to_owned(),
             Self::Engine(error) => error.to_string(),
         }
     }

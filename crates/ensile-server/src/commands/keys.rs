@@ -12,6 +12,7 @@ use super::arguments::{check_key, check_pattern, whole};
 use super::found::FoundTexts;
 use super::scan::{self, ScanOptions, ScanStep};
 use super::{CommandError, CommandResult, DataCall};
+use crate::blocking::Arrival;
 use crate::model::keyspace::ValueSlot;
 use crate::model::stored_value::{Kind, NewValue, StoredValue};
 use crate::model::{DATABASES, contents, packed};
@@ -79,6 +80,7 @@ fn move_value(call: &mut DataCall<'_, '_>, replaces: bool) -> Result<bool, Comma
     }
     call.keyspace.detach(&slot, from)?;
     call.keyspace.write(&target, to, NewValue { header: value.header, bytes: &value.bytes })?;
+    call.keyspace.note_appeared(value.header.kind, to);
     Ok(true)
 }
 
@@ -110,6 +112,7 @@ pub(crate) fn copy(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
     if let Some(value) = &value {
         let header = call.keyspace.copied_header(value)?;
         call.keyspace.write(&target, to, NewValue { header, bytes: &value.bytes })?;
+        call.keyspace.note_appeared(header.kind, to);
     }
     reply.integer(i64::from(value.is_some()));
     Ok(())
@@ -128,6 +131,7 @@ pub(crate) fn move_key(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>
     let value = value.filter(|_| target.header.is_none());
     if let Some(value) = &value {
         call.keyspace.write(&target, key, NewValue { header: value.header, bytes: &value.bytes })?;
+        call.keyspace.note_appeared(value.header.kind, key);
         call.keyspace.select(source);
         call.keyspace.detach(&slot, key)?;
     }
@@ -249,6 +253,9 @@ pub(crate) fn swap(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) ->
     let (first, second) = (number(1, "invalid first DB index")?, number(2, "invalid second DB index")?);
     let (first, second) = (existing_database(first)?, existing_database(second)?);
     contents::swap(call.keyspace.tx, call.keyspace.model, first, second)?;
+    for database in [first, second] {
+        call.keyspace.effects.arrive(Arrival::Swapped(database));
+    }
     reply.simple("OK");
     Ok(())
 }

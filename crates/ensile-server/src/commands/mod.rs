@@ -26,6 +26,7 @@ use ensile_resp::{ReplyEncoder, Request};
 pub(crate) use arguments::{PATTERN_BYTES_MAX, check_channel};
 pub(crate) use error::{CommandError, shown_text};
 
+use crate::blocking::KeyWait;
 use crate::channels::Channels;
 use crate::model::Keyspace;
 
@@ -41,9 +42,22 @@ pub(crate) struct DataCall<'c, 'db> {
     pub(crate) request: Request<'c>,
     /// Channels of the server, for the numbers of listeners.
     pub(crate) channels: &'c Channels,
+    /// True if the command may wait for keys: not within `MULTI` and scripts, and not at the end of its time.
+    pub(crate) may_wait: bool,
 }
 
 impl<'c> DataCall<'c, '_> {
+    /// Lets the client wait for keys under which the command has found nothing; the command runs again then, as a
+    /// transaction of its own. The command has written nothing. If the call returns `Ok`, the command may not wait, and
+    /// replies that nothing is there.
+    ///
+    /// # Errors
+    /// [`CommandError::Wait`], which the command returns.
+    #[cfg_attr(not(test), expect(dead_code, reason = "commands of lists and sorted sets wait"))]
+    pub(crate) fn wait(&self, wait: KeyWait) -> CommandResult {
+        if self.may_wait { Err(CommandError::Wait(wait)) } else { Ok(()) }
+    }
+
     /// An argument of the request, the first behind the name is 1. The request has the command's number of arguments.
     #[inline]
     pub(crate) fn argument(&self, at: usize) -> &'c [u8] {

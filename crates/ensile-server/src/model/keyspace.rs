@@ -12,8 +12,9 @@ use std::ops::ControlFlow;
 
 use ensile::{Error, Prefix, Readable, Result, Transaction};
 
-use super::stored_value::{NewValue, StoredValue, ValueHeader, ValueSummary};
+use super::stored_value::{Kind, NewValue, StoredValue, ValueHeader, ValueSummary};
 use super::{ExpiryRow, KeyRow, Model, contents, objects};
+use crate::blocking::{Arrival, WaitedKey};
 use crate::effects::Effects;
 
 /// A view of a database's keys for one transaction.
@@ -104,6 +105,19 @@ impl<'k, 'db> Keyspace<'k, 'db> {
                 Ok(content)
             }
         }
+    }
+
+    /// Notes that a value of this key has this number of elements more, for clients that wait for the key (J3).
+    pub(crate) fn note_pushed(&mut self, kind: Kind, key: &[u8], count: usize) {
+        if let Some(kind) = kind.waited_for().filter(|_| count > 0) {
+            let key = WaitedKey { database: self.database, kind, key: key.into() };
+            self.effects.arrive(Arrival::Pushed(key, count));
+        }
+    }
+
+    /// Notes that a whole value has come under this key (J3).
+    pub(crate) fn note_appeared(&mut self, kind: Kind, key: &[u8]) {
+        self.note_pushed(kind, key, usize::MAX);
     }
 
     /// Looks at another database from now on.

@@ -18,6 +18,8 @@
 use ensile::Value;
 use ensile::codec::{AsValue, CodecError, ValueBuffer};
 
+use crate::blocking::WaitKind;
+
 /// Longest header in bytes.
 pub(crate) const HEADER_BYTES_MAX: usize = 1 + size_of::<i64>() + size_of::<u64>();
 
@@ -41,6 +43,16 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// The kind for clients that wait; `None` for values that nobody waits for.
+    pub(crate) fn waited_for(self) -> Option<WaitKind> {
+        match self {
+            Self::List => Some(WaitKind::List),
+            Self::SortedSet => Some(WaitKind::SortedSet),
+            Self::Stream => Some(WaitKind::Stream),
+            Self::String | Self::Set | Self::Hash => None,
+        }
+    }
+
     /// All types, by their numbers in rows.
     const ALL: [Self; 6] = [Self::String, Self::List, Self::Set, Self::SortedSet, Self::Hash, Self::Stream];
 

@@ -21,7 +21,7 @@ fn with_users(users: Vec<User>) -> Rig {
 }
 
 /// Commands without keys that show and change keys of others. A user with prefixes is refused.
-const REFUSED_WITHOUT_KEYS: [&str; 29] = [
+const REFUSED_WITHOUT_KEYS: [&str; 30] = [
     "ACL|DELUSER",
     "ACL|DRYRUN",
     "ACL|GENPASS",
@@ -34,6 +34,7 @@ const REFUSED_WITHOUT_KEYS: [&str; 29] = [
     "ACL|USERS",
     "BGREWRITEAOF",
     "BGSAVE",
+    "CLIENT|UNBLOCK",
     "CONFIG|GET",
     "CONFIG|RESETSTAT",
     "CONFIG|REWRITE",
