@@ -16,6 +16,7 @@
 
 mod config_file;
 mod database;
+mod notices;
 mod password;
 mod settings;
 mod shown_load;
@@ -36,6 +37,7 @@ use ensile_server::{ListeningServer, LoadProgress, LoadedDatabase, LoadingError,
 use ensile_serving::program::{begin_program, start_notices};
 
 use database::{OpenedDatabase, open_database};
+use notices::notify;
 pub(crate) use password::print_hash;
 use settings::{GivenSettings, ServeSettings};
 use socket_file::SocketFile;
@@ -81,7 +83,9 @@ pub(crate) fn run(arguments: ServeCommand) -> ExitCode {
         }
     };
     let settings = Arc::new(settings);
-    match serve(&settings) {
+    let outcome = serve(&settings);
+    notify("STOPPING=1");
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(ServeFailure::NotStarted(why)) => {
             tell(&why);
@@ -142,6 +146,7 @@ fn serve(settings: &Arc<ServeSettings>) -> Result<(), ServeFailure> {
         // Relaxed: the flag chooses an exit code only.
         has_loaded.store(true, Ordering::Relaxed);
         // Other programs wait for this line.
+        notify("READY=1\nSTATUS=serves");
         writeln!(io::stdout(), "{address}")?;
         io::stdout().flush()
     };

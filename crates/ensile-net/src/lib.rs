@@ -64,6 +64,7 @@ mod replies;
     )
 ))]
 mod ring_sockets;
+mod service_manager;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod sockets;
@@ -86,6 +87,7 @@ pub use memory::ConnectionMemory;
 pub use net_loop::check::CheckedLoop;
 pub use net_loop::{NetLoop, NetStats};
 pub use replies::{ReplyQueue, ReplySlot};
+pub use service_manager::notify_service_manager;
 pub use sockets::{KEEPALIVE_PROBES, KEEPALIVE_SECONDS_MAX, check_free, raise_descriptors_max};
 pub use timers::TimerId;
 #[cfg(feature = "simulation")]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ensile::recovery::{Phase, Progress};
 use ensile_base::sync::Mutex;
 
+use super::notices::notify;
 use crate::folder::figures::{format_bytes, percent};
 
 /// Time between two lines of a phase, if standard error is no terminal.
@@ -34,6 +35,7 @@ impl ShownLoad {
         }
         *last = Some((progress.phase, step));
         let line = load_line(progress, done);
+        notify(&format!("STATUS={line}"));
         // A closed output does not stop the load.
         let _ = if is_terminal {
             write!(io::stderr(), "\rensile: {line}  ")

@@ -139,6 +139,29 @@ fn a_user_of_the_configuration_has_its_rights_only() {
 }
 
 #[test]
+fn a_service_manager_learns_that_the_data_is_loaded_and_that_the_server_ends() {
+    use std::os::unix::net::UnixDatagram;
+
+    let folder = Folder::new("serve-notify");
+    let socket = UnixDatagram::bind(folder.0.join("notify")).expect("a short path");
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("an open socket");
+    let told_state = |wanted: &str| {
+        let mut bytes = [0; 4096];
+        loop {
+            let length = socket.recv(&mut bytes).expect("a notice");
+            if String::from_utf8_lossy(&bytes[..length]).contains(wanted) {
+                return;
+            }
+        }
+    };
+    let server = Server::start_with(&folder, "", &[("NOTIFY_SOCKET", "notify")]);
+    told_state("READY=1");
+    server.signal("TERM");
+    told_state("STOPPING=1");
+    assert_eq!(server.wait().code(), Some(0), "{}", told(&folder));
+}
+
+#[test]
 fn a_unix_socket_serves_beside_the_port() {
     use std::io::{Read as _, Write as _};
     use std::os::unix::fs::PermissionsExt as _;

@@ -18,11 +18,17 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server with the options of a line; standard error goes to the file `stderr`.
     pub(crate) fn start(folder: &Folder, options: &str) -> Self {
+        Self::start_with(folder, options, &[])
+    }
+
+    /// As [`Server::start`], with variables of the environment.
+    pub(crate) fn start_with(folder: &Folder, options: &str, variables: &[(&str, &str)]) -> Self {
         let notices = File::create(folder.0.join("stderr")).expect("a file");
         let mut process = Command::new(env!("CARGO_BIN_EXE_ensile"))
             .args(["serve", "--data", "data", "--port", "0"])
             .args(options.split_whitespace())
             .current_dir(&folder.0)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(notices)
             .spawn()

@@ -126,6 +126,22 @@ fn users_stand_in_the_file_and_in_a_file_of_their_own() {
 }
 
 #[test]
+fn the_example_of_a_configuration_is_accepted_with_all_its_comments() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/ensile.conf");
+    let text = std::fs::read_to_string(&path).expect("the example");
+    let settings = ServeSettings::new(file(&text).expect("known names")).expect("a possible start");
+    assert_eq!(settings.data, Path::new("/var/lib/ensile"));
+    assert_eq!((settings.address.port(), settings.appendonly), (6379, true));
+    // Each commented setting is a known one, too.
+    for line in text.lines().filter_map(|line| line.strip_prefix("# ")) {
+        let name = line.split(' ').next().unwrap_or_default();
+        if PARAMETERS.iter().any(|parameter| parameter.name == name) && !line.ends_with('.') {
+            file(line).expect(line);
+        }
+    }
+}
+
+#[test]
 fn the_nearest_name_has_the_fewest_changes() {
     assert_eq!(nearest_name("prot"), "port");
     assert_eq!(nearest_name("tcp-keep-alive"), "tcp-keepalive");
