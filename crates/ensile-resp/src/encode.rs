@@ -106,6 +106,16 @@ impl<'b> ReplyEncoder<'b> {
         self.crlf();
     }
 
+    /// An error whose text has the code, if the error has a code.
+    pub fn error_line(&mut self, text: &[u8]) {
+        self.line(b'-', text);
+    }
+
+    /// A line of text of any bytes.
+    pub fn simple_bytes(&mut self, text: &[u8]) {
+        self.line(b'+', text);
+    }
+
     /// A whole number.
     #[inline]
     pub fn integer(&mut self, number: i64) {

@@ -49,4 +49,4 @@ pub use encode::{ReplyEncoder, RespVersion, encode_request};
 pub use error::ProtocolError;
 pub use header::{HEADER_BYTES_MAX, integer};
 pub use reply::{DecodedReply, Replies, Reply, ReplyDecoder, ReplyLimits};
-pub use request::{Request, RequestDecoder, RequestLimits, Requests};
+pub use request::{Request, RequestBuffer, RequestDecoder, RequestLimits, Requests};

@@ -384,5 +384,46 @@ impl<'a> Request<'a> {
     }
 }
 
+/// A request that a program makes of its arguments, such as a script that calls a command.
+///
+/// ```
+/// use ensile_resp::RequestBuffer;
+///
+/// let mut buffer = RequestBuffer::default();
+/// buffer.push(b"GET");
+/// buffer.push(b"key");
+/// let request = buffer.request().expect("it has arguments");
+/// assert_eq!(request.iter().collect::<Vec<_>>(), [&b"GET"[..], b"key"]);
+/// ```
+#[derive(Debug, Default)]
+pub struct RequestBuffer {
+    places: Vec<ArgumentPlace>,
+    bytes: Vec<u8>,
+}
+
+impl RequestBuffer {
+    /// Removes all arguments.
+    pub fn clear(&mut self) {
+        self.places.clear();
+        self.bytes.clear();
+    }
+
+    /// Appends an argument. False if all arguments together would be longer than 4 GiB - 1 bytes: nothing is appended.
+    pub fn push(&mut self, argument: &[u8]) -> bool {
+        let from = self.bytes.len();
+        let places = (u32::try_from(from), u32::try_from(from.saturating_add(argument.len())));
+        let (Ok(from), Ok(to)) = places else { return false };
+        self.bytes.extend_from_slice(argument);
+        self.places.push(ArgumentPlace { from, to });
+        true
+    }
+
+    /// The request; `None` without an argument.
+    #[must_use]
+    pub fn request(&self) -> Option<Request<'_>> {
+        (!self.places.is_empty()).then_some(Request { places: &self.places, bytes: &self.bytes })
+    }
+}
+
 #[cfg(test)]
 mod tests;

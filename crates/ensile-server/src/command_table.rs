@@ -7,6 +7,7 @@ mod entry;
 mod hashes;
 mod keys;
 mod publish;
+mod scripts;
 mod server;
 mod sets;
 mod strings;
@@ -23,6 +24,7 @@ const KINDS: &[&[Command]] = &[
     hashes::COMMANDS,
     publish::COMMANDS,
     sets::COMMANDS,
+    scripts::COMMANDS,
     server::COMMANDS,
     absent::COMMANDS,
     #[cfg(test)]

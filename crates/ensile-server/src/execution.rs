@@ -23,8 +23,8 @@ use ensile_resp::Request;
 use ensile_serving::{ANSWERED, Client, Exec, NewReply, Outcome};
 
 use crate::blocking::{KeyWait, UnblockReason, Wait, WaitedKey, WaiterName};
-use crate::command::{Command, CommandFunction};
-use crate::commands::{CommandError, CommandResult, DataCall, DataFunction};
+use crate::command::{Command, CommandFunction, TransactionFunction};
+use crate::commands::{CommandError, CommandResult, DataCall};
 use crate::contest::RunPermit;
 use crate::effects::Effects;
 use crate::model::Keyspace;
@@ -33,14 +33,18 @@ use crate::pending::{
     ClientBefore, GivenUp, LookResult, PendingCommit, PendingExec, QueueEnd, RunQueue, validated,
 };
 use crate::served_database::{
-    ClientData, ServedCall, ServedDatabase, WATCHED_ROW_BYTES, WATCHED_ROWS_MAX, Watch,
+    ClientData, ScriptCall, ServedCall, ServedDatabase, WATCHED_ROW_BYTES, WATCHED_ROWS_MAX, Watch,
 };
 
-/// Carries out a command over data as a transaction of its own.
+/// Text of the error for a script that loses in its turn: the turn has ended before the script.
+const TURN_TOO_SHORT: &str = "the script loses to other clients again and again, and needs longer than a turn of 100 ms: \
+     read and write less at once";
+
+/// Carries out a command in a transaction of its own.
 pub(crate) fn run_command(
     server: &ServedDatabase,
     mut call: ServedCall<'_>,
-    function: DataFunction,
+    function: TransactionFunction,
     reply: &mut NewReply<'_>,
 ) -> Outcome {
     let mut contest = std::mem::take(&mut call.client.own.contest);
@@ -75,6 +79,7 @@ pub(crate) fn run_command(
             }
         };
         let ended = attempt(server, &mut call, function, may_wait, reply);
+        let had_turn = turn.is_some();
         drop(turn);
         match ended {
             Ok(None) => break,
@@ -87,6 +92,10 @@ pub(crate) fn run_command(
                 reply.clear();
             }
             Err(error) if error.is_retryable() => {
+                if had_turn && matches!(function, TransactionFunction::Script(_)) {
+                    reply.fail("ERR", TURN_TOO_SHORT);
+                    return ANSWERED;
+                }
                 contest.note_loss();
                 reply.clear();
             }
@@ -202,7 +211,7 @@ fn wait_for_keys(
 fn attempt(
     server: &ServedDatabase,
     call: &mut ServedCall<'_>,
-    function: DataFunction,
+    function: TransactionFunction,
     may_wait: bool,
     reply: &mut NewReply<'_>,
 ) -> Result<Option<(Epoch, LookResult)>, Error> {
@@ -229,7 +238,7 @@ fn attempt(
 fn set_aside(
     server: &ServedDatabase,
     call: &mut ServedCall<'_>,
-    function: DataFunction,
+    function: TransactionFunction,
     may_wait: bool,
     reply: &mut NewReply<'_>,
 ) -> Result<Option<(Epoch, LookResult)>, Error> {
@@ -280,6 +289,8 @@ fn take_place(server: &ServedDatabase, effects: &mut Effects, client: &Client<Cl
 fn finish(tx: &mut Transaction<'_>, ran: CommandResult, waker: &Waker) -> Result<Epoch, Error> {
     match ran {
         Err(CommandError::Engine(error)) => Err(validated(tx, error)),
+        // The commands before the error stay without effect.
+        Err(CommandError::Raised(_)) => tx.validate(),
         Ok(()) | Err(_) => Ok(tx.try_commit(waker)?.epoch()),
     }
 }
@@ -299,25 +310,45 @@ fn run_in(
     server: &ServedDatabase,
     tx: &mut Transaction<'_>,
     call: &mut ServedCall<'_>,
-    function: DataFunction,
+    function: TransactionFunction,
     terms: RunTerms,
     reply: &mut NewReply<'_>,
 ) -> CommandResult {
     let RunTerms { now_millis, may_wait } = terms;
     let (database, stripe) = (call.client.database, call.loop_state.stripe);
-    let effects = &mut call.loop_state.effects;
-    let before = effects.mark();
-    let keyspace = Keyspace::new(tx, server.model(), effects, database, stripe, now_millis);
-    let mut data = DataCall { keyspace, request: call.request, channels: server.channels(), may_wait };
-    let ran = reply.write(|reply| function(&mut data, reply));
-    call.client.own.copied_bytes = data.keyspace.copied_bytes;
+    let before = call.loop_state.effects.mark();
+    let (ran, copied_bytes) = match function {
+        TransactionFunction::Data(function) => {
+            let effects = &mut call.loop_state.effects;
+            let keyspace = Keyspace::new(tx, server.model(), effects, database, stripe, now_millis);
+            let mut data =
+                DataCall { keyspace, request: call.request, channels: server.channels(), may_wait };
+            let ran = reply.write(|reply| function(&mut data, reply));
+            (ran, data.keyspace.copied_bytes)
+        }
+        TransactionFunction::Script(function) => {
+            let (loop_state, request) = (&mut *call.loop_state, call.request);
+            let mut script = ScriptCall {
+                server,
+                tx,
+                loop_state,
+                user: server.users().get(call.client.own.user),
+                request,
+                database,
+                now_millis,
+                copied_bytes: 0,
+            };
+            (function(&mut script, reply), script.copied_bytes)
+        }
+    };
+    call.client.own.copied_bytes = copied_bytes;
     if ran.is_err() {
         call.loop_state.effects.back_to(before);
     }
     if let Err(error) = &ran
         && !matches!(error, CommandError::Engine(_) | CommandError::Wait(_))
     {
-        reply.fail(error.code(), &error.text());
+        error.reply(reply);
     }
     ran
 }
@@ -494,11 +525,12 @@ fn run_queue_in(
     reply: &mut NewReply<'_>,
 ) -> RunQueue {
     let (mut failed, mut has_failed, mut is_too_long) = (None, false, false);
-    let mut copied_bytes = 0;
+    let (mut given_up, mut copied_bytes) = (None, 0);
     exec.loop_state.effects.clear();
     let epoch = exec.call_each(reply, |_, mut call, command: &'static Command, reply| {
         let function = match command.function {
-            CommandFunction::Data(function) => function,
+            CommandFunction::Data(function) => TransactionFunction::Data(function),
+            CommandFunction::Script(function) => TransactionFunction::Script(function),
             CommandFunction::Server(function) => match function(call, reply) {
                 Outcome::Reply(epoch) => return epoch,
                 outcome => {
@@ -520,17 +552,20 @@ fn run_queue_in(
                 reply.clear();
                 reply.write(|reply| reply.null());
             }
+            Err(CommandError::Raised(raised)) if raised.has_written => {
+                given_up.get_or_insert(GivenUp::ScriptRaised(raised.line));
+            }
             Err(_) => has_failed = true,
         }
         copied_bytes += call.client.own.copied_bytes;
         failed = failed.take().or_else(|| check_copies(copied_bytes).err());
         Epoch::ZERO
     });
-    let given_up = match (is_too_long, has_failed && server.rolls_back()) {
-        (true, _) => Some(GivenUp::ReplyTooLong),
-        (false, true) => Some(GivenUp::CommandFailed),
-        (false, false) => None,
-    };
+    if is_too_long {
+        given_up = Some(GivenUp::ReplyTooLong);
+    } else if has_failed && server.rolls_back() {
+        given_up.get_or_insert(GivenUp::CommandFailed);
+    }
     RunQueue { epoch, failed, given_up }
 }
 

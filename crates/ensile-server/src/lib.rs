@@ -8,9 +8,11 @@
 //!   a transaction outside of the database, and `blocking` the clients that wait for keys. `model` has the rows:
 //!   databases, keys, values, counts.
 //! - `commands` has the functions over data, a file a type of value. They know nothing of the server.
+//! - `scripts` has scripts in Lua, and procedures of the program.
 //! - `sweeper` removes rows that nobody sees. `served_database` is the state that all loops share.
 //! - `execution` makes a transaction of a request. `publish` has the commands of channels, `admin` the parameters and
 //!   figures, and `access` lets clients in.
+//! - `script_calls` carries out the commands of scripts and procedures.
 //! - `command_table` names all functions, and `served_program` is the interface to the loops.
 //! - [`Server`] opens the tables of a database and serves.
 //!
@@ -42,6 +44,8 @@ mod publish;
 mod running;
 mod running_load;
 mod save_time;
+mod script_calls;
+mod scripts;
 mod served_database;
 mod served_program;
 mod server;
@@ -55,4 +59,5 @@ pub use ensile_serving::threads::{ListeningServer, ServerConfig, TransportChoice
 pub use load_progress::LoadProgress;
 pub use running::RunningServer;
 pub use running_load::{LoadedDatabase, LoadingError, LoadingServer};
+pub use scripts::{ProcedureCall, ProcedureError, ReplyValue};
 pub use server::{Server, ServerBuilder};

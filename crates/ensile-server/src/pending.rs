@@ -120,12 +120,14 @@ pub(crate) struct RunQueue {
 }
 
 /// Reason why a queue's transaction is given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GivenUp {
     /// A command failed, and `multi-rollback` is on.
     CommandFailed,
     /// The reply of a command that writes has no room: a client would not learn what the command has taken.
     ReplyTooLong,
+    /// A script failed after it had written, with this text: a part of a transaction cannot be rolled back.
+    ScriptRaised(Vec<u8>),
 }
 
 /// End of a queue's transaction.
@@ -146,6 +148,13 @@ impl GivenUpAnswer {
         match self.why {
             GivenUp::CommandFailed => reply
                 .fail("EXECABORT", "Transaction rolled back because a command failed (multi-rollback yes)."),
+            GivenUp::ScriptRaised(why) => reply.fail(
+                "EXECABORT",
+                &format!(
+                    "Transaction rolled back because a script failed after a write: {}",
+                    String::from_utf8_lossy(&why)
+                ),
+            ),
             GivenUp::ReplyTooLong => reply.fail(
                 "EXECABORT",
                 "Transaction rolled back because the reply of a command that writes is too long: ask for less at once.",
@@ -161,7 +170,7 @@ impl RunQueue {
         if let Some(error) = self.failed.take() {
             return QueueEnd::Refused(validated(tx, error));
         }
-        if let Some(why) = self.given_up {
+        if let Some(why) = self.given_up.take() {
             return match tx.validate() {
                 Ok(epoch) => QueueEnd::GivenUp(GivenUpAnswer { why, epoch: epoch.max(self.epoch) }),
                 Err(error) => QueueEnd::Refused(error),

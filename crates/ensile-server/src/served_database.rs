@@ -9,6 +9,7 @@ use ensile::stats::Health;
 use ensile::{Database, Error, Transaction};
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering};
+use ensile_resp::Request;
 use ensile_serving::{ClientState, DurableEpoch, DurableEpochs, LogState, ServiceCall, loop_waker};
 
 use crate::access::{PASSWORD_BYTES_MAX, Password, User, UserNumber, Users, Verification};
@@ -22,6 +23,7 @@ use crate::load_progress::LoadProgress;
 use crate::model::Model;
 use crate::pending::{PendingCommit, PendingExec};
 use crate::save_time::SaveTime;
+use crate::scripts::{LoopScripts, LuaState, Procedures, ScriptCache};
 use crate::sweeper::Sweeper;
 
 /// A request under way.
@@ -56,6 +58,12 @@ pub(crate) struct ServedDatabase {
     /// Time of the start in milliseconds since 1970.
     begun_millis: u64,
     save_time: Arc<SaveTime>,
+    script_cache: ScriptCache,
+    procedures: Procedures,
+    /// Longest time of a script in milliseconds.
+    script_millis_max: AtomicU64,
+    /// Scripts of each loop.
+    loop_scripts: Mutex<Vec<Arc<LoopScripts>>>,
 }
 
 /// A database that is loaded.
@@ -94,6 +102,26 @@ pub(crate) struct LoopData {
     pub(crate) listeners: Listeners,
     /// Effects of the run under way (J1).
     pub(crate) effects: Effects,
+    /// Scripts of the loop, as other loops see them.
+    pub(crate) scripts: Arc<LoopScripts>,
+    /// The state of Lua, from the first script on.
+    pub(crate) lua: Option<Box<LuaState>>,
+}
+
+/// A request for a script or a procedure, within a transaction.
+pub(crate) struct ScriptCall<'c, 'db> {
+    pub(crate) server: &'c ServedDatabase,
+    pub(crate) tx: &'c mut Transaction<'db>,
+    pub(crate) loop_state: &'c mut LoopData,
+    /// The client's user, whose rights each command needs.
+    pub(crate) user: &'c User,
+    pub(crate) request: Request<'c>,
+    /// Number of the client's database.
+    pub(crate) database: u32,
+    /// Time of the attempt in milliseconds since 1970.
+    pub(crate) now_millis: i64,
+    /// Bytes of values that the commands of the script have copied.
+    pub(crate) copied_bytes: usize,
 }
 
 /// State of a client.
@@ -209,6 +237,9 @@ pub(crate) struct ServedSettings {
     pub(crate) calendar: Calendar,
     /// Seed for the hash of keys in a new database.
     pub(crate) hash_seed: u64,
+    pub(crate) procedures: Procedures,
+    /// Longest time of a script in milliseconds.
+    pub(crate) script_millis_max: u64,
 }
 
 impl ServedDatabase {
@@ -217,8 +248,17 @@ impl ServedDatabase {
     /// # Errors
     /// No client could give the password, or two users have one name.
     pub(crate) fn new(settings: ServedSettings) -> ensile::Result<Self> {
-        let ServedSettings { appendfsync, password, keeps_password, users, rolls_back, calendar, hash_seed } =
-            settings;
+        let ServedSettings {
+            appendfsync,
+            password,
+            keeps_password,
+            users,
+            rolls_back,
+            calendar,
+            hash_seed,
+            procedures,
+            script_millis_max,
+        } = settings;
         if password.as_ref().is_some_and(|password| !password.is_givable()) {
             return Err(Error::Misuse(format!(
                 "the password is too long for clients: give {PASSWORD_BYTES_MAX} bytes at most"
@@ -247,6 +287,10 @@ impl ServedDatabase {
             waiting: Arc::new(WaitingClients::default()),
             begun_millis: calendar.millis(),
             calendar,
+            script_cache: ScriptCache::default(),
+            procedures,
+            script_millis_max: AtomicU64::new(script_millis_max),
+            loop_scripts: Mutex::new(Vec::new()),
         })
     }
 
@@ -313,6 +357,8 @@ impl ServedDatabase {
 
     /// State of a new loop, with a stripe of its own.
     pub(crate) fn new_loop(&self, mail: &LoopMailBox) -> LoopData {
+        let scripts = Arc::new(LoopScripts::default());
+        self.loop_scripts.lock().push(Arc::clone(&scripts));
         LoopData {
             // Relaxed: `fetch_add` gives each number once.
             stripe: self.stripes.fetch_add(1, Ordering::Relaxed),
@@ -321,6 +367,8 @@ impl ServedDatabase {
             mail: Arc::clone(mail),
             listeners: Listeners::default(),
             effects: Effects::default(),
+            scripts,
+            lua: None,
         }
     }
 
@@ -332,6 +380,40 @@ impl ServedDatabase {
     /// The channels and the numbers of their listeners.
     pub(crate) fn channels(&self) -> &Channels {
         &self.channels
+    }
+
+    pub(crate) fn calendar(&self) -> &Calendar {
+        &self.calendar
+    }
+
+    pub(crate) fn script_cache(&self) -> &ScriptCache {
+        &self.script_cache
+    }
+
+    pub(crate) fn procedures(&self) -> &Procedures {
+        &self.procedures
+    }
+
+    /// Longest time of a script in milliseconds.
+    pub(crate) fn script_millis_max(&self) -> u64 {
+        // Relaxed: a setting.
+        self.script_millis_max.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_script_millis_max(&self, millis: u64) {
+        debug_assert!(millis > 0, "a script has time");
+        // Relaxed: a setting; the next script of any loop sees it soon.
+        self.script_millis_max.store(millis, Ordering::Relaxed);
+    }
+
+    /// Ends the running scripts of all loops. False if no script runs.
+    pub(crate) fn kill_scripts(&self) -> bool {
+        self.loop_scripts.lock().iter().filter(|scripts| scripts.kill()).count() > 0
+    }
+
+    /// Memory of the states of Lua of all loops in bytes.
+    pub(crate) fn lua_bytes(&self) -> usize {
+        self.loop_scripts.lock().iter().map(|scripts| scripts.lua_bytes()).sum()
     }
 
     /// True if replies wait until they are durable.

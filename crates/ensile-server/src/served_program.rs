@@ -11,7 +11,7 @@ use ensile_serving::{LoopClients, Outcome, RightsRefusal, ServedProgram, ServerF
 use crate::access::{Authentication, User};
 use crate::blocking::UnblockReason;
 use crate::channels::{Letter, LoopMailBox};
-use crate::command::{Command, CommandFunction};
+use crate::command::{Command, CommandFunction, TransactionFunction};
 use crate::model::DATABASES;
 use crate::served_database::{ClientData, LoopData, ServedCall, ServedDatabase};
 use crate::{access, admin, command_table, execution, publish};
@@ -89,7 +89,12 @@ impl ServedProgram for ServedDatabase {
     #[inline]
     fn call(&self, call: ServedCall<'_>, command: &'static Command, reply: &mut NewReply<'_>) -> Outcome {
         match command.function {
-            CommandFunction::Data(function) => execution::run_command(self, call, function, reply),
+            CommandFunction::Data(function) => {
+                execution::run_command(self, call, TransactionFunction::Data(function), reply)
+            }
+            CommandFunction::Script(function) => {
+                execution::run_command(self, call, TransactionFunction::Script(function), reply)
+            }
             CommandFunction::Server(function) => function(call, reply),
         }
     }

@@ -5,6 +5,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ensile::Database;
 use ensile_base::random::Random;
@@ -15,7 +16,11 @@ use crate::appendfsync::Appendfsync;
 use crate::calendar::Calendar;
 use crate::running::RunningServer;
 use crate::running_load::LoadingServer;
+use crate::scripts::{ProcedureCall, ProcedureError, Procedures, ReplyValue};
 use crate::served_database::{ServedDatabase, ServedSettings};
+
+/// Longest time of a script in milliseconds, if no setting has it.
+const SCRIPT_MILLIS_MAX: u64 = 5000;
 
 /// Settings of a server.
 #[derive(Debug)]
@@ -69,6 +74,45 @@ impl ServerBuilder {
     #[must_use]
     pub fn multi_rollback(mut self, rolls_back: bool) -> Self {
         self.settings.rolls_back = rolls_back;
+        self
+    }
+
+    /// Sets the longest time of a script, redis' `busy-reply-threshold`. A longer script ends with an error, and has no
+    /// effect. The default is five seconds.
+    #[must_use]
+    pub fn busy_reply_threshold(mut self, longest: Duration) -> Self {
+        self.settings.script_millis_max = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// Registers a procedure, which clients call by `FCALL name numkeys key .. argument ..`. A later procedure of the
+    /// same name replaces the procedure.
+    ///
+    /// A call is one transaction. The server calls the procedure again after a conflict, and a procedure that returns
+    /// an error has no effect.
+    ///
+    /// ```
+    /// use ensile_server::{ProcedureError, ReplyValue, Server};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = Server::builder(ensile::Database::in_memory()?).procedure("transfer", |call| {
+    ///     let &[from, to] = call.keys() else { return Err(ProcedureError::Reply("ERR two keys".to_owned())) };
+    ///     let &[sum] = call.arguments() else { return Err(ProcedureError::Reply("ERR a sum".to_owned())) };
+    ///     let left = call.command(&[b"DECRBY", from, sum])?;
+    ///     if matches!(left, ReplyValue::Integer(..0)) {
+    ///         return Err(ProcedureError::Reply("POOR the account has less".to_owned()));
+    ///     }
+    ///     call.command(&[b"INCRBY", to, sum])
+    /// });
+    /// server.build()?.listen("127.0.0.1:0".parse()?)?.stop()?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn procedure<F>(mut self, name: &str, procedure: F) -> Self
+    where
+        F: Fn(&mut ProcedureCall<'_, '_>) -> Result<ReplyValue, ProcedureError> + Send + Sync + 'static,
+    {
+        self.settings.procedures.insert(name, Arc::new(procedure));
         self
     }
 
@@ -148,6 +192,8 @@ impl Server {
             rolls_back: false,
             calendar: Calendar::of_machine(),
             hash_seed: Random::unique_128() as u64,
+            procedures: Procedures::default(),
+            script_millis_max: SCRIPT_MILLIS_MAX,
         };
         ServerBuilder { db: None, always_waits: false, settings }
     }

@@ -113,6 +113,13 @@ impl<'b> NewReply<'b> {
         debug_assert!(!self.is_beyond && !self.is_empty(), "an error is a reply");
     }
 
+    /// As [`NewReply::fail`], for a text of any bytes that has the code.
+    pub fn fail_line(&mut self, text: &[u8]) {
+        self.clear();
+        ReplyEncoder::new(self.buffer, self.version).error_line(&text[..text.len().min(ERROR_BYTES)]);
+        debug_assert!(!self.is_beyond && !self.is_empty(), "an error is a reply");
+    }
+
     /// Replaces a reply beyond its limit by an error. An error may be longer than the limit.
     #[inline]
     pub fn limit(&mut self) {

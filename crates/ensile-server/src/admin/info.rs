@@ -26,7 +26,7 @@ pub(crate) fn write_info(server: &ServedDatabase, user: &User, figures: &ServerF
         return write_load(server, text);
     }
     let stats = server.db().stats();
-    write_memory(&stats, text);
+    write_memory(server, &stats, text);
     write_persistence(server, &stats, text);
     text.add_heading("Stats");
     text.add("total_connections_received", figures.opened);
@@ -71,10 +71,14 @@ fn write_clients(server: &ServedDatabase, figures: &ServerFigures, text: &mut In
     text.add_some("maxmemory_clients", figures.client_memory_bytes_max);
 }
 
-fn write_memory(stats: &Stats, text: &mut InfoText) {
+fn write_memory(server: &ServedDatabase, stats: &Stats, text: &mut InfoText) {
     text.add_heading("Memory");
     text.add("used_memory", stats.memory.live_bytes);
     text.add("maxmemory", stats.memory.bytes_max.unwrap_or(0));
+    let scripts = server.script_cache().figures();
+    text.add("number_of_cached_scripts", scripts.scripts);
+    text.add("used_memory_scripts_eval", scripts.bytes);
+    text.add("used_memory_vm_eval", server.lua_bytes());
     text.add("garbage_bytes", stats.garbage_pinned_bytes + stats.garbage_version_bytes);
     text.add("maxmemory_policy", "noeviction");
 }

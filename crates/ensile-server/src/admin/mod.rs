@@ -63,19 +63,6 @@ pub(crate) fn begin_checkpoint(call: ServedCall<'_>, reply: &mut NewReply<'_>) -
     ANSWERED
 }
 
-/// `FUNCTION FLUSH`, `FUNCTION LIST`: there are no functions, so nothing is dropped and nothing is listed.
-pub(crate) fn function(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
-    let subcommand = call.request.get(1).unwrap_or_default();
-    if is_called(subcommand, "FLUSH") {
-        reply.write(|reply| reply.simple("OK"));
-    } else if is_called(subcommand, "LIST") {
-        reply.write(|reply| reply.array(0));
-    } else {
-        reply.fail("ERR", "FUNCTION LOAD is not available in this version of ensile");
-    }
-    ANSWERED
-}
-
 /// A command of redis that this server does not have.
 pub(crate) fn refuse_missing(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
     let name = shown_text(call.request.get(0).unwrap_or_default()).to_ascii_uppercase();
@@ -87,11 +74,14 @@ pub(crate) fn refuse_missing(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> 
 pub(crate) fn parameters(server: &ServedDatabase) -> Vec<(&'static str, String)> {
     let yes_or_no = |is: bool| if is { "yes" } else { "no" };
     let memory = server.db().stats().memory.bytes_max.unwrap_or(0).to_string();
+    let threshold = server.script_millis_max().to_string();
     [
         ("maxmemory", memory.as_str()),
         ("appendonly", yes_or_no(server.has_log())),
         ("appendfsync", server.appendfsync().name()),
         ("save", ""),
+        ("busy-reply-threshold", threshold.as_str()),
+        ("lua-time-limit", threshold.as_str()),
         ("multi-rollback", yes_or_no(server.rolls_back())),
         ("requirepass", if server.has_password() { "(hidden)" } else { "" }),
         ("maxmemory-policy", "noeviction"),
@@ -195,11 +185,14 @@ fn settings_of(request: Request<'_>) -> Result<Vec<Setting<'_>>, String> {
 enum Setting<'r> {
     Appendfsync(Appendfsync),
     MultiRollback(bool),
+    /// Longest time of a script in milliseconds.
+    ScriptMillis(u64),
     Password(&'r [u8]),
 }
 
 impl<'r> Setting<'r> {
-    const NAMES: [&'static str; 3] = ["appendfsync", "multi-rollback", "requirepass"];
+    const NAMES: [&'static str; 5] =
+        ["appendfsync", "busy-reply-threshold", "lua-time-limit", "multi-rollback", "requirepass"];
 
     /// True if a parameter of this name can be set.
     fn is_known(name: &[u8]) -> bool {
@@ -217,6 +210,13 @@ impl<'r> Setting<'r> {
             return value
                 .map(Self::Appendfsync)
                 .ok_or_else(|| refused("argument(s) must be one of the following: everysec, always, no"));
+        }
+        if is_called(name, "busy-reply-threshold") || is_called(name, "lua-time-limit") {
+            let millis = ensile_resp::integer(value).and_then(|millis| u64::try_from(millis).ok());
+            return millis
+                .filter(|millis| *millis > 0)
+                .map(Self::ScriptMillis)
+                .ok_or_else(|| refused("argument must be a positive number of milliseconds"));
         }
         if is_called(name, "multi-rollback") {
             return match value.to_ascii_lowercase().as_slice() {
@@ -249,6 +249,7 @@ impl<'r> Setting<'r> {
         match self {
             Self::Appendfsync(appendfsync) => server.set_appendfsync(appendfsync),
             Self::MultiRollback(rolls_back) => server.set_rolls_back(rolls_back),
+            Self::ScriptMillis(millis) => server.set_script_millis_max(millis),
             Self::Password(password) => server.set_password(password),
         }
     }

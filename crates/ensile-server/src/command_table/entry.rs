@@ -5,7 +5,7 @@
 use ensile_serving::command::{CommandInfo, MoreKeys, Subcommand, WhileQueueing};
 
 use crate::admin;
-use crate::command::{Command, CommandFunction};
+use crate::command::{Command, CommandFunction, MISSING};
 
 pub(super) const READ: &[&str] = &["readonly", "fast"];
 pub(super) const READ_SLOW: &[&str] = &["readonly"];
@@ -81,7 +81,6 @@ impl Command {
 
 /// A command of redis that this server does not have.
 pub(super) const fn missing_command(name: &'static str) -> Command {
-    let info = CommandInfo::new(name, -1, &[], NO_KEYS, "Is refused: this server does not have the command")
-        .while_queueing(WhileQueueing::Refused);
+    let info = CommandInfo::new(name, -1, &[], NO_KEYS, MISSING).while_queueing(WhileQueueing::Refused);
     Command { info, function: CommandFunction::Server(admin::refuse_missing) }
 }

@@ -38,11 +38,8 @@ pub(super) const COMMANDS: &[Command] = &[
         "Tells users and their rights: CAT, GETUSER, LIST, USERS, WHOAMI",
     ),
     with_subcommands("CONFIG", ADMIN, &CONFIG, Server(admin::config), "Tells and sets parameters: GET, SET"),
-    with_subcommands("FUNCTION", ADMIN, &FUNCTION, Server(admin::function), "Drops all functions: FLUSH"),
 ];
 
-const FUNCTION: [Subcommand; 3] =
-    [Subcommand::new("FLUSH", -2), Subcommand::new("LIST", -2), Subcommand::new("LOAD", -3)];
 const CONFIG: [Subcommand; 5] = [
     Subcommand::new("GET", -3),
     Subcommand::new("SET", -4),

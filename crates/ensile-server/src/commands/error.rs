@@ -3,6 +3,7 @@
 //! Neighbours: commands return the errors; `execution` writes the reply, and runs a transaction again.
 
 use ensile::{Error, ErrorKind};
+use ensile_serving::NewReply;
 
 use super::arguments::PATTERN_BYTES_MAX;
 use crate::blocking::KeyWait;
@@ -60,8 +61,21 @@ pub(crate) enum CommandError {
     Missing(&'static str),
     /// Nothing is found, and the command waits for keys ([`DataCall::wait`](super::DataCall::wait)). No reply shows it.
     Wait(KeyWait),
+    /// A script of this SHA-1 is unknown.
+    NoScript,
+    /// A script or a procedure has raised an error: nothing of its transaction stays.
+    Raised(RaisedError),
     /// An error of the engine.
     Engine(Error),
+}
+
+/// An error that a script or a procedure has raised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RaisedError {
+    /// Text of the reply, with its code.
+    pub(crate) line: Vec<u8>,
+    /// True if a command before has written.
+    pub(crate) has_written: bool,
 }
 
 /// Longest text of a client that an error shows, in bytes.
@@ -98,7 +112,16 @@ impl CommandError {
                 _ => "ERR",
             },
             Self::WrongKind => "WRONGTYPE",
+            Self::NoScript => "NOSCRIPT",
             _ => "ERR",
+        }
+    }
+
+    /// Replies the error.
+    pub(crate) fn reply(&self, reply: &mut NewReply<'_>) {
+        match self {
+            Self::Raised(raised) => reply.fail_line(&raised.line),
+            _ => reply.fail(self.code(), &self.text()),
         }
     }
 
@@ -132,6 +155,8 @@ impl CommandError {
             Self::Text(text) => (*text).to_owned(),
             Self::Missing(feature) => format!("{feature} is not available in this version of ensile"),
             Self::Wait(_) => "the command waits for keys".to_owned(),
+            Self::NoScript => "No matching script. Please use EVAL.".to_owned(),
+            Self::Raised(raised) => String::from_utf8_lossy(&raised.line).into_owned(),
             Self::Engine(error) => error.to_string(),
         }
     }

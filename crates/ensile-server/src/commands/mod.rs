@@ -24,7 +24,7 @@ pub(crate) mod strings;
 use ensile_resp::{ReplyEncoder, Request};
 
 pub(crate) use arguments::{PATTERN_BYTES_MAX, check_channel};
-pub(crate) use error::{CommandError, shown_text};
+pub(crate) use error::{CommandError, RaisedError, shown_text};
 
 use crate::blocking::KeyWait;
 use crate::channels::Channels;

@@ -15,6 +15,8 @@ mod redis_publish;
 mod rig;
 mod rights;
 mod scan;
+mod script_threads;
+mod scripts;
 mod set_aside;
 mod sets;
 mod strings;

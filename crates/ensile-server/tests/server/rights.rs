@@ -21,7 +21,7 @@ fn with_users(users: Vec<User>) -> Rig {
 }
 
 /// Commands without keys that show and change keys of others. A user with prefixes is refused.
-const REFUSED_WITHOUT_KEYS: [&str; 30] = [
+const REFUSED_WITHOUT_KEYS: [&str; 33] = [
     "ACL|DELUSER",
     "ACL|DRYRUN",
     "ACL|GENPASS",
@@ -51,6 +51,9 @@ const REFUSED_WITHOUT_KEYS: [&str; 30] = [
     "PUBSUB|SHARDCHANNELS",
     "PUBSUB|SHARDNUMSUB",
     "RANDOMKEY",
+    "SCRIPT|DEBUG",
+    "SCRIPT|FLUSH",
+    "SCRIPT|KILL",
     "SHUTDOWN",
 ];
 
@@ -340,4 +343,35 @@ fn users_are_told_without_their_hashes() {
         ACL | -ERR wrong number of arguments for 'acl' command
         ",
     );
+}
+
+#[test]
+fn a_script_has_the_rights_of_its_user() {
+    let mut rig = with_users(vec![user("app", &["on", "nopass", "~app:*", "+@all", "-incr"])]);
+    rig.play("SET other 1 | +OK\n AUTH app x | +OK");
+    let client = rig.client;
+    let mut eval = |script: &str| {
+        let reply = rig.ask_bytes(client, &[b"EVAL", script.as_bytes(), b"0"]);
+        String::from_utf8_lossy(&reply).into_owned()
+    };
+    assert_eq!(eval("return redis.call('SET', 'app:a', '1')"), "+OK\r\n");
+    let of_key = "-NOPERM The user executing the script can't access at least one of the keys mentioned";
+    let of_command = "-NOPERM The user executing the script can't run this command or subcommand";
+    for (script, refusal) in [
+        ("return redis.call('GET', 'other')", of_key),
+        ("return redis.call('MGET', 'app:a', 'other')", of_key),
+        ("return redis.pcall('SET', 'other', '2')", of_key),
+        ("return redis.call('INCR', 'app:a')", of_command),
+        ("return redis.call('DBSIZE')", of_command),
+        ("return redis.call('FLUSHALL')", of_command),
+        ("return redis.call('KEYS', '*')", of_key),
+        ("return coroutine.wrap(function() return redis.call('GET', 'other') end)()", of_key),
+    ] {
+        let reply = eval(script);
+        assert!(reply.starts_with(refusal), "{script}: {reply}");
+    }
+    rig.play("EVAL return 1 other | -NOPERM this user has no permissions to access one of the keys..");
+    rig.play("MULTI | +OK");
+    assert_eq!(rig.ask_bytes(client, &[b"EVAL", b"return redis.call('GET','other')", b"0"]), b"+QUEUED\r\n");
+    rig.play("EXEC | *1 -NOPERM The user executing the script can't access ..");
 }

@@ -1,0 +1,350 @@
+//! The Lua state of a loop: compiled scripts, and runs of scripts.
+//!
+//! Invariants:
+//! - A state has [`LUA_BYTES_MAX`] at most. A run that leaves more than [`KEEP_BYTES_MAX`] is the state's last run.
+//! - A panic within a run drops the state, so no run finds a half-changed state.
+//! - Nothing of a run is visible to the next run: `sandbox.lua`.
+//!
+//! Neighbours: `script_calls` runs scripts, and carries out their commands.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use ensile_resp::{ReplyDecoder, ReplyLimits, RequestBuffer, RespVersion};
+use ensile_serving::{NewReply, REPLY_BYTES};
+use mlua::chunk::ChunkMode;
+use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, Result, StdLib, Value, VmState};
+
+use super::command_host::{CallRefusal, CommandHost};
+use super::libraries::{RunState, server_table};
+use super::number_text::general;
+use super::raised::{SCRIPT_NAME, early_end, end_error, raise_reply, reason_of, reply_text};
+use super::run_guard::{LoopScripts, RunEnd, RunGuard};
+use super::script_cache::{ScriptHash, hash_of};
+use super::script_values::{NoReply, ValueWriter, value_of};
+use super::shebang::ScriptSource;
+use crate::calendar::Calendar;
+
+/// Largest memory of a state in bytes.
+const LUA_BYTES_MAX: usize = 128 << 20;
+/// Memory of a state that stays from run to run, in bytes.
+const KEEP_BYTES_MAX: usize = 32 << 20;
+/// Largest length of the sources of a state's compiled scripts in bytes.
+const COMPILED_BYTES_MAX: usize = 1 << 20;
+/// Number of instructions between two looks at the limits.
+const INSTRUCTIONS: u32 = 10_000;
+
+/// Lua of a loop.
+#[derive(Debug)]
+pub(crate) struct LuaState {
+    lua: Lua,
+    /// Runs a script with new globals.
+    run: Function,
+    guard: Rc<RunGuard>,
+    state: Rc<RunState>,
+    compiled: HashMap<ScriptHash, CompiledScript>,
+    /// Length of the compiled scripts' sources in bytes.
+    compiled_bytes: usize,
+    /// Generation of the cache of sources that the compiled scripts are of.
+    generation: u64,
+}
+
+/// A script that a state can run.
+#[derive(Clone, Debug)]
+pub(crate) struct CompiledScript {
+    function: Function,
+    /// True if the script's options permit no write.
+    pub(crate) is_read_only: bool,
+    /// True if the script has options.
+    pub(crate) has_options: bool,
+}
+
+/// Arguments of a script.
+#[derive(Debug)]
+pub(crate) struct ScriptArguments<'r> {
+    pub(crate) keys: Vec<&'r [u8]>,
+    pub(crate) arguments: Vec<&'r [u8]>,
+    /// Longest time of the run in milliseconds.
+    pub(crate) millis_max: u64,
+}
+
+/// End of a run that is no reply.
+#[derive(Debug)]
+pub(crate) enum RunFailure {
+    /// The script has raised an error: text of the reply, with its code.
+    Raised(Vec<u8>),
+    /// The transaction has ended, and the host has the error.
+    Ended,
+}
+
+impl LuaState {
+    /// A new state.
+    ///
+    /// # Errors
+    /// Lua has no memory.
+    pub(crate) fn new(scripts: &Arc<LoopScripts>, calendar: Calendar, redis_version: &str) -> Result<Self> {
+        let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::OS;
+        let lua = Lua::new_with(libraries, LuaOptions::new())?;
+        lua.set_memory_limit(LUA_BYTES_MAX)?;
+        let guard = Rc::new(RunGuard::new(Arc::clone(scripts), calendar));
+        let state = Rc::new(RunState::default());
+        let sandbox = lua.load(include_str!("sandbox.lua")).set_name("@sandbox").set_mode(ChunkMode::Text);
+        let run = sandbox.call(server_table(&lua, &guard, &state, redis_version)?)?;
+        let of_hook = Rc::clone(&guard);
+        lua.set_global_hook(HookTriggers::new().every_nth_instruction(INSTRUCTIONS), move |_, _| {
+            if of_hook.look() { Err(end_error()) } else { Ok(VmState::Continue) }
+        })?;
+        Ok(Self { lua, run, guard, state, compiled: HashMap::new(), compiled_bytes: 0, generation: 0 })
+    }
+
+    /// The compiled script, if this state has compiled the script since the last emptying of the cache.
+    pub(crate) fn compiled(&mut self, hash: &ScriptHash, generation: u64) -> Option<CompiledScript> {
+        if self.generation != generation {
+            self.forget_compiled();
+            self.generation = generation;
+        }
+        self.compiled.get(hash).cloned()
+    }
+
+    fn forget_compiled(&mut self) {
+        self.compiled.clear();
+        self.compiled_bytes = 0;
+    }
+
+    /// Compiles a script.
+    ///
+    /// # Errors
+    /// Text of the reply: wrong options, or Lua's text.
+    pub(crate) fn compile(
+        &mut self,
+        hash: ScriptHash,
+        source: &[u8],
+    ) -> std::result::Result<CompiledScript, Vec<u8>> {
+        let ScriptSource { code, has_options, is_read_only } =
+            ScriptSource::read(source).map_err(String::into_bytes)?;
+        let chunk = self.lua.load(code).set_name(SCRIPT_NAME).set_mode(ChunkMode::Text);
+        let function = chunk.into_function().map_err(|error| {
+            let text = match error {
+                mlua::Error::SyntaxError { message, .. } => message,
+                other => other.to_string(),
+            };
+            format!("Error compiling script (new function): {text}").into_bytes()
+        })?;
+        if self.compiled_bytes + source.len() > COMPILED_BYTES_MAX {
+            self.forget_compiled();
+        }
+        self.compiled_bytes += source.len();
+        debug_assert_eq!(hash, hash_of(source), "a script is compiled by its own hash");
+        let compiled = CompiledScript { function, is_read_only, has_options };
+        self.compiled.insert(hash, compiled.clone());
+        Ok(compiled)
+    }
+
+    /// True if the state is small enough for a further run.
+    pub(crate) fn stays(&self) -> bool {
+        let bytes = self.lua.used_memory();
+        let stays = bytes <= KEEP_BYTES_MAX;
+        self.guard.scripts.set_lua_bytes(if stays { bytes } else { 0 });
+        stays
+    }
+
+    /// Runs a script, and writes its value as the reply.
+    ///
+    /// # Errors
+    /// [`RunFailure`]: the reply is not written, and the transaction is to be rolled back.
+    pub(crate) fn run(
+        &mut self,
+        script: &CompiledScript,
+        given: &ScriptArguments<'_>,
+        host: &mut dyn CommandHost<'_>,
+        reply: &mut NewReply<'_>,
+    ) -> std::result::Result<(), RunFailure> {
+        debug_assert!(reply.is_empty(), "a run begins a reply");
+        self.guard.begin(given.millis_max);
+        self.state.begin();
+        let ran = self.run_limited(script, given, host, reply);
+        let end = self.guard.finish();
+        let why = match (end, ran) {
+            (None, Ok(Ran::Replied)) => return Ok(()),
+            (None, Ok(Ran::Raised(text))) => return Err(RunFailure::Raised(text)),
+            (None, Ok(Ran::TooDeep)) => {
+                return Err(RunFailure::Raised(
+                    b"ERR reached lua stack limit: a reply has 30 levels of tables at most".to_vec(),
+                ));
+            }
+            (Some(why), _) => why,
+            (None, Err(error)) => reason_of(&error),
+        };
+        match why {
+            RunEnd::TransactionEnded => Err(RunFailure::Ended),
+            RunEnd::Killed => Err(self.raised("Script killed by user with SCRIPT KILL...")),
+            RunEnd::TooLong(millis) => Err(self.raised(&format!(
+                "the script has run longer than busy-reply-threshold ({millis} ms), and is rolled back"
+            ))),
+            RunEnd::MemoryFull => Err(self.raised(&format!(
+                "the script needs more than {LUA_BYTES_MAX} bytes of memory, and is rolled back"
+            ))),
+            RunEnd::Failed(text) => Err(self.raised(&text)),
+        }
+    }
+
+    fn raised(&self, text: &str) -> RunFailure {
+        RunFailure::Raised(format!("ERR {text}").into_bytes())
+    }
+
+    fn run_limited(
+        &self,
+        script: &CompiledScript,
+        given: &ScriptArguments<'_>,
+        host: &mut dyn CommandHost<'_>,
+        reply: &mut NewReply<'_>,
+    ) -> Result<Ran> {
+        let lua = &self.lua;
+        let strings = |all: &[&[u8]]| {
+            let table = lua.create_table_with_capacity(all.len(), 0)?;
+            for (at, text) in all.iter().enumerate() {
+                table.raw_set(at + 1, lua.create_string(text)?)?;
+            }
+            Ok::<_, mlua::Error>(table)
+        };
+        let (keys, arguments) = (strings(&given.keys)?, strings(&given.arguments)?);
+        let caller = RefCell::new(Caller::new(host, &self.state));
+        let result: (bool, Value) = lua.scope(|scope| {
+            let call = scope.create_function(|lua, all: MultiValue| {
+                let mut caller = caller.borrow_mut();
+                match caller.call(lua, &all)? {
+                    Called::Value(value) => Ok(value),
+                    Called::Refused(text) => Err(raise_reply(text)),
+                    Called::Ended => Err(self.end_run()),
+                }
+            })?;
+            let call_protected = scope.create_function(|lua, all: MultiValue| {
+                let mut caller = caller.borrow_mut();
+                match caller.call(lua, &all)? {
+                    Called::Value(value) => Ok(value),
+                    Called::Refused(text) => {
+                        let table = lua.create_table_with_capacity(0, 1)?;
+                        table.raw_set("err", lua.create_string(text)?)?;
+                        Ok(Value::Table(table))
+                    }
+                    Called::Ended => Err(self.end_run()),
+                }
+            })?;
+            self.run.call((&script.function, call, call_protected, keys, arguments))
+        })?;
+        let (is_done, value) = result;
+        if !is_done {
+            if let Some(reason) = early_end(&value) {
+                self.guard.end(reason);
+            }
+            return Ok(Ran::Raised(reply_text(&value, self.guard.line())));
+        }
+        let (version, script_version) = (reply.version(), self.state.version.get());
+        let written = reply.write(|reply| ValueWriter { reply, version, script_version }.write(&value, 0));
+        match written {
+            Ok(()) if reply.is_beyond() => Ok(Ran::Raised(
+                format!("ERR the reply would be longer than {REPLY_BYTES} bytes: ask for less at once")
+                    .into_bytes(),
+            )),
+            Ok(()) => Ok(Ran::Replied),
+            Err(NoReply::Levels) => Ok(Ran::TooDeep),
+            Err(NoReply::Lua(error)) => Err(error),
+        }
+    }
+
+    fn end_run(&self) -> mlua::Error {
+        self.guard.end(RunEnd::TransactionEnded);
+        end_error()
+    }
+
+    /// Line of the script at which the newest error was raised.
+    pub(crate) fn line(&self) -> Option<usize> {
+        self.guard.line()
+    }
+}
+
+/// A script that has run.
+enum Ran {
+    /// The value is written as the reply.
+    Replied,
+    /// The script has raised an error with this text.
+    Raised(Vec<u8>),
+    /// The value has too many levels of tables.
+    TooDeep,
+}
+
+/// Outcome of `redis.call` and `redis.pcall`.
+enum Called {
+    Value(Value),
+    /// The command was refused, with this text.
+    Refused(Vec<u8>),
+    /// The transaction has ended.
+    Ended,
+}
+
+/// Calls of commands from a run.
+struct Caller<'s, 'h, 'db> {
+    host: &'h mut dyn CommandHost<'db>,
+    state: &'s RunState,
+    request: RequestBuffer,
+    /// Reply of the newest command.
+    written: Vec<u8>,
+}
+
+impl<'s, 'h, 'db> Caller<'s, 'h, 'db> {
+    fn new(host: &'h mut dyn CommandHost<'db>, state: &'s RunState) -> Self {
+        Self { host, state, request: RequestBuffer::default(), written: Vec::new() }
+    }
+
+    fn call(&mut self, lua: &Lua, all: &MultiValue) -> Result<Called> {
+        self.request.clear();
+        for argument in all {
+            let is_pushed = match argument {
+                Value::String(text) => self.request.push(&text.as_bytes()),
+                Value::Integer(number) => self.request.push(number.to_string().as_bytes()),
+                Value::Number(number) => self.request.push(general(*number, 17).as_bytes()),
+                _ => {
+                    let text = "ERR Lua redis lib command arguments must be strings or integers";
+                    return Ok(Called::Refused(text.into()));
+                }
+            };
+            if !is_pushed {
+                return Ok(Called::Refused(b"ERR the arguments are too long".to_vec()));
+            }
+        }
+        let Some(request) = self.request.request() else {
+            let text = "ERR Please specify at least one argument for this redis lib call";
+            return Ok(Called::Refused(text.into()));
+        };
+        self.written.clear();
+        let version = self.state.version.get();
+        let mut reply = NewReply::new(&mut self.written, REPLY_BYTES, version);
+        match self.host.call(request, &mut reply) {
+            Ok(()) => {}
+            Err(CallRefusal::Reply(text)) => return Ok(Called::Refused(text)),
+            Err(CallRefusal::Ended) => return Ok(Called::Ended),
+        }
+        Ok(Called::Value(self.value(lua, version)?))
+    }
+
+    /// The written reply as a value of Lua.
+    fn value(&self, lua: &Lua, version: RespVersion) -> Result<Value> {
+        // The frequent replies need no list of elements.
+        if let [b'$', digits @ .., b'\r', b'\n'] = self.written.as_slice()
+            && let Some(end) = digits.iter().position(|byte| *byte == b'\r')
+            && digits.get(end + 1) == Some(&b'\n')
+        {
+            return Ok(Value::String(lua.create_string(&digits[end + 2..])?));
+        }
+        let mut decoder = ReplyDecoder::new(ReplyLimits::default());
+        match decoder.decode(&self.written) {
+            Ok(Some(decoded)) => value_of(lua, decoded.reply(), version),
+            Ok(None) | Err(_) => {
+                debug_assert!(false, "a command writes one reply");
+                Err(raise_reply("ERR the command's reply cannot be read"))
+            }
+        }
+    }
+}

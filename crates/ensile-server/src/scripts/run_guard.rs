@@ -1,0 +1,143 @@
+//! The end of a run before its script's end: a limit, `SCRIPT KILL`, or an error of the engine.
+//!
+//! Invariant: no script catches the end. The end stays noted, and each call that would catch an error asks for the end.
+//!
+//! Neighbours: `lua_state` has the hook that looks at the limits; `SCRIPT KILL` sets the flag of every loop.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use ensile_base::sync::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::calendar::Calendar;
+
+/// Scripts of a loop, as other loops see them.
+#[derive(Debug, Default)]
+pub(crate) struct LoopScripts {
+    is_running: AtomicBool,
+    is_killed: AtomicBool,
+    /// Memory of the loop's Lua state in bytes.
+    lua_bytes: AtomicUsize,
+}
+
+impl LoopScripts {
+    /// Ends the running script. False if no script runs.
+    pub(crate) fn kill(&self) -> bool {
+        // Relaxed, both: the hook looks again soon, and no data is guarded. A script that ends meanwhile is not killed.
+        let is_running = self.is_running.load(Ordering::Relaxed);
+        if is_running {
+            // Relaxed: the hook looks again soon.
+            self.is_killed.store(true, Ordering::Relaxed);
+        }
+        is_running
+    }
+
+    /// Memory of the loop's Lua state in bytes.
+    pub(crate) fn lua_bytes(&self) -> usize {
+        // Relaxed: a figure for people.
+        self.lua_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_lua_bytes(&self, bytes: usize) {
+        // Relaxed: a figure for people.
+        self.lua_bytes.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Reason of the end of a run before its script's end.
+#[derive(Debug)]
+pub(crate) enum RunEnd {
+    /// `SCRIPT KILL`.
+    Killed,
+    /// The script has run longer than this number of milliseconds.
+    TooLong(u64),
+    /// The script needs more memory than a state has.
+    MemoryFull,
+    /// A command has ended the transaction.
+    TransactionEnded,
+    /// A function of the server failed, with this text.
+    Failed(String),
+}
+
+/// Limits and end of the run under way.
+#[derive(Debug)]
+pub(crate) struct RunGuard {
+    pub(super) scripts: Arc<LoopScripts>,
+    calendar: Calendar,
+    /// Time of the run's end in milliseconds since 1970.
+    until_millis: Cell<u64>,
+    /// Longest time of a run in milliseconds.
+    millis_max: Cell<u64>,
+    end: RefCell<Option<RunEnd>>,
+    /// Line of the script at which the newest error was raised.
+    line: Cell<Option<usize>>,
+}
+
+impl RunGuard {
+    pub(super) fn new(scripts: Arc<LoopScripts>, calendar: Calendar) -> Self {
+        Self {
+            scripts,
+            calendar,
+            until_millis: Cell::new(u64::MAX),
+            millis_max: Cell::new(u64::MAX),
+            end: RefCell::new(None),
+            line: Cell::new(None),
+        }
+    }
+
+    /// Begins a run.
+    pub(super) fn begin(&self, millis_max: u64) {
+        debug_assert!(!self.has_ended(), "the run before was finished");
+        self.millis_max.set(millis_max);
+        self.until_millis.set(self.calendar.millis().saturating_add(millis_max));
+        self.end.replace(None);
+        self.line.set(None);
+        // Relaxed, both: see `LoopScripts::kill`.
+        self.scripts.is_killed.store(false, Ordering::Relaxed);
+        self.scripts.is_running.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends a run, and returns the reason if the end was early.
+    pub(super) fn finish(&self) -> Option<RunEnd> {
+        // Relaxed: see `LoopScripts::kill`.
+        self.scripts.is_running.store(false, Ordering::Relaxed);
+        let end = self.end.take();
+        debug_assert!(!self.has_ended(), "the next run begins without an end");
+        end
+    }
+
+    /// Looks at the limits. True if the run ends.
+    pub(super) fn look(&self) -> bool {
+        debug_assert!(self.until_millis.get() > 0, "a run has begun");
+        if !self.has_ended() {
+            // Relaxed: see `LoopScripts::kill`.
+            if self.scripts.is_killed.load(Ordering::Relaxed) {
+                self.end(RunEnd::Killed);
+            } else if self.calendar.millis() > self.until_millis.get() {
+                self.end(RunEnd::TooLong(self.millis_max.get()));
+            }
+        }
+        self.has_ended()
+    }
+
+    /// True if the run ends.
+    pub(super) fn has_ended(&self) -> bool {
+        self.end.borrow().is_some()
+    }
+
+    /// Notes the end of the run. The first reason stays.
+    pub(super) fn end(&self, reason: RunEnd) {
+        let mut end = self.end.borrow_mut();
+        if end.is_none() {
+            *end = Some(reason);
+        }
+    }
+
+    pub(super) fn note_line(&self, line: Option<usize>) {
+        self.line.set(line);
+    }
+
+    pub(super) fn line(&self) -> Option<usize> {
+        self.line.get()
+    }
+}

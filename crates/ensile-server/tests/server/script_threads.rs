@@ -1,0 +1,166 @@
+//! Scripts and procedures of many clients at once, and the end of endless scripts.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use ensile::Database;
+use ensile_server::{
+    ProcedureError, ReplyValue, RunningServer, Server, ServerBuilder, ServerConfig, TransportChoice,
+};
+
+use super::rig::shown;
+use super::threads::Connection;
+
+fn running(set: impl FnOnce(ServerBuilder) -> ServerBuilder) -> RunningServer {
+    let db = Database::in_memory().expect("a new database");
+    let server = set(Server::builder(db)).build().expect("new tables");
+    server.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port")
+}
+
+fn ask(client: &mut Connection, words: &[&str]) -> String {
+    shown(&client.ask(words))
+}
+
+/// Moves one from an account to another. The sum of both accounts never changes.
+const TRANSFER: &str = "local from = tonumber(redis.call('GET', KEYS[1]))
+    redis.call('SET', KEYS[1], from - 1)
+    redis.call('SET', KEYS[2], redis.call('GET', KEYS[2]) + 1)
+    return redis.call('GET', KEYS[1]) + redis.call('GET', KEYS[2])";
+
+#[test]
+fn a_script_that_loses_runs_again_and_no_transfer_is_lost() {
+    const CLIENTS: usize = 4;
+    const ROUNDS: usize = 200;
+    let server = running(|builder| {
+        builder.procedure("transfer", |call| {
+            let &[from, to] = call.keys() else { return Err(ProcedureError::Reply("ERR keys".to_owned())) };
+            call.command(&[b"DECRBY", from, b"1"])?;
+            call.command(&[b"INCRBY", to, b"1"])
+        })
+    });
+    let mut first = Connection::open(server.address());
+    assert_eq!(ask(&mut first, &["MSET", "a", "5000", "b", "5000"]), "+OK");
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let mut client = Connection::open(server.address());
+                for _ in 0..ROUNDS {
+                    assert_eq!(ask(&mut client, &["EVAL", TRANSFER, "2", "a", "b"]), ":10000");
+                    assert!(ask(&mut client, &["FCALL", "transfer", "2", "a", "b"]).starts_with(':'));
+                }
+            });
+        }
+    });
+    let moved = CLIENTS * ROUNDS * 2;
+    let expected = format!("*2 $4 {} $4 {}", 5000 - moved, 5000 + moved);
+    assert_eq!(ask(&mut first, &["MGET", "a", "b"]), expected);
+    drop(first);
+    server.stop().expect("a server without a log");
+}
+
+/// Scripts without an end, each after a write.
+const ENDLESS: [&str; 5] = [
+    "redis.call('SET','a','1') while true do end",
+    "redis.call('SET','a','1') while true do pcall(function() while true do end end) end",
+    "redis.call('SET','a','1') while true do xpcall(error, function() while true do end end) end",
+    "redis.call('SET','a','1') local f = coroutine.wrap(function() while true do end end) while true do f() end",
+    "redis.call('SET','a','1') while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
+];
+
+#[test]
+fn a_script_beyond_the_limit_of_its_time_has_no_effect() {
+    let server = running(|builder| builder.busy_reply_threshold(Duration::from_millis(20)));
+    let mut client = Connection::open(server.address());
+    for script in ENDLESS {
+        let reply = ask(&mut client, &["EVAL", script, "0"]);
+        assert!(
+            reply.starts_with("-ERR the script has run longer than busy-reply-threshold (20 ms)"),
+            "{reply}"
+        );
+    }
+    assert_eq!(ask(&mut client, &["GET", "a"]), "$-1");
+    drop(client);
+    server.stop().expect("a server without a log");
+}
+
+/// Number of clients that kill. A client of the loop with the script waits for the script's end; some client is of the
+/// other loop.
+const KILLERS: usize = 24;
+
+#[test]
+fn a_killed_script_has_no_effect() {
+    let db = Database::in_memory().expect("a new database");
+    let server = Server::builder(db).busy_reply_threshold(Duration::from_secs(100_000));
+    let config = ServerConfig {
+        address: "127.0.0.1:0".parse().expect("an address"),
+        loops: 2,
+        transport: TransportChoice::Auto,
+        unix: None,
+        idle: None,
+        keepalive: None,
+        client_memory: None,
+        ended: None,
+        tell: |_| {},
+    };
+    let (sender, listening) = mpsc::channel();
+    let server = server.build().expect("new tables");
+    let serving = std::thread::Builder::new().spawn(move || {
+        server.serve(config, |ready| {
+            sender.send((ready.address, ready.stop.clone())).map_err(std::io::Error::other)
+        })
+    });
+    let serving = serving.expect("a thread");
+    let (address, stop) = listening.recv().expect("a free port");
+    for script in ENDLESS {
+        let has_ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..KILLERS {
+                scope.spawn(|| {
+                    let mut client = Connection::open(address);
+                    while !has_ended.load(Ordering::Relaxed) {
+                        let reply = ask(&mut client, &["SCRIPT", "KILL"]);
+                        assert!(reply == "+OK" || reply.starts_with("-NOTBUSY"), "{reply}");
+                        std::thread::yield_now();
+                    }
+                });
+            }
+            let reply = ask(&mut Connection::open(address), &["EVAL", script, "0"]);
+            has_ended.store(true, Ordering::Relaxed);
+            assert!(reply.starts_with("-ERR Script killed by user with SCRIPT KILL..."), "{reply}");
+        });
+    }
+    assert_eq!(ask(&mut Connection::open(address), &["GET", "a"]), "$-1");
+    stop.stop();
+    serving.join().expect("no panic").expect("a server without a log");
+}
+
+#[test]
+fn a_procedure_is_one_transaction() {
+    let server = running(|builder| {
+        builder
+            .procedure("write", |call| {
+                let first = call.keys().first().copied().unwrap_or_default();
+                call.command(&[b"SET", first, b"1"])?;
+                match call.arguments() {
+                    [] => {
+                        Ok(ReplyValue::Array(vec![ReplyValue::Integer(1), ReplyValue::Bulk(b"x".to_vec())]))
+                    }
+                    [why, ..] => Err(ProcedureError::Reply(String::from_utf8_lossy(why).into_owned())),
+                }
+            })
+            .procedure("read", |call| call.command(&[b"GET", b"a"]))
+    });
+    let mut client = Connection::open(server.address());
+    let mut play = |words: &str, expected: &str| {
+        assert_eq!(ask(&mut client, &words.split(' ').collect::<Vec<_>>()), expected, "{words}");
+    };
+    play("FCALL write 1 a refused", "-refused");
+    play("GET a", "$-1");
+    play("FCALL_RO write 1 a", "-ERR Write commands are not allowed from read-only scripts.");
+    play("FCALL write 1 a", "*2 :1 $1 x");
+    play("FCALL_RO read 0", "$1 1");
+    play("FCALL write 2 a", "-ERR Number of keys can't be greater than number of args");
+    drop(client);
+    server.stop().expect("a server without a log");
+}
