@@ -3,6 +3,8 @@
 //! Neighbours: `ensile-serving` finds a request's command through [`find`], and tells the table (`COMMAND`).
 
 mod absent;
+#[cfg(test)]
+mod conflicts;
 mod entry;
 mod hashes;
 mod keys;

@@ -86,7 +86,7 @@ const ROOMS: &[Room] = &[
     Room { name: "backup", places: &["ensile-durability/src/backup"], least: 26 },
     Room { name: "shipping", places: &["ensile-durability/src/shipping"], least: 26 },
     Room { name: "services", places: &["ensile-services/src/", "ensile-serving/src/"], least: 27 },
-    Room { name: "server", places: &["ensile-server/src/"], least: 7 },
+    Room { name: "server", places: &["ensile-server/src/"], least: 8 },
     Room { name: "net", places: &["ensile-net/src/"], least: 27 },
 ];
 

@@ -10,10 +10,10 @@
 //! A stripe has the elements whose hashes begin with the same bits. The key's row has the number of these bits.
 //!
 //! Invariants:
-//! - The number of a stripe's elements is exact. An element's write changes the number of changes of its stripe, also
-//!   if the number of elements stays, so a transaction that has read all stripes has read all elements (`WATCH`).
+//! - Y1: the number of a stripe's elements is exact. An element's write changes the number of changes of its stripe,
+//!   also if the number of elements stays, so a transaction that has read all stripes has read all elements (`WATCH`).
 //! - Clients that write elements of different stripes do not conflict, unless a stripe is new or empty.
-//! - A key without elements is absent.
+//! - Y3: a key without elements is absent.
 //! - A collection with rows stays a collection with rows.
 //!
 //! Neighbours: the commands of hashes, sets and sorted sets; `packed` has the form of small collections;

@@ -4,7 +4,7 @@
 //! - An object's number is used once: each loop gives numbers of its own.
 //! - A transaction that reads or writes rows of an object has read the header with the object's number. The removal of
 //!   the key changes the header, so no transaction finds rows of a removed object.
-//! - The object of a removed value has a row in `removed_objects` until the sweeper has removed all its rows.
+//! - Y2: the object of a removed value has a row in `removed_objects` until the sweeper has removed all its rows.
 //!
 //! Neighbours: [`super::Keyspace`] removes and copies objects with their keys; `elements` and `list` have their rows;
 //! the sweeper removes the rows of removed objects.

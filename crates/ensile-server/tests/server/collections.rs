@@ -1,8 +1,9 @@
 //! Collections of any type: small in the row of the key, larger with rows of their own.
 
 use ensile::{Readable, Table};
+use ensile_sim::SimDisk;
 
-use super::rig::Rig;
+use super::rig::{Rig, shown};
 
 /// Number of fields of a hash whose rows have several stripes.
 const MANY: usize = 5_000;
@@ -45,7 +46,7 @@ fn a_hash_grows_and_shrinks_field_by_field() {
             assert_eq!(rig.ask(rig.client, "HLEN h"), format!(":{}", MANY - 2 - at));
         }
     }
-    rig.play("EXISTS h | :0");
+    assert_eq!(rig.ask(rig.client, "EXISTS h"), ":0", "Y3: the key goes with the last element");
     rig.play("DBSIZE | :0");
 }
 
@@ -134,7 +135,7 @@ fn the_rows_of_removed_collections_go() {
         rig.ask(rig.client, removal);
         rig.pass(10);
         rig.server.sweep().expect("the steps commit");
-        assert_eq!(rows(&rig), 0, "{at}: {removal}");
+        assert_eq!(rows(&rig), 0, "Y2: the rows go: {at}: {removal}");
     }
 }
 
@@ -147,13 +148,8 @@ fn a_watch_of_a_hash_sees_the_change_of_any_field() {
         for change in ["HSET h f1 new", "HDEL h f0", "HSET h another 1"] {
             rig.play("WATCH h | +OK");
             rig.play_as(other, &format!("{change} | :.."));
-            rig.play(
-                r"
-                MULTI | +OK
-                SET seen 1 | +QUEUED
-                EXEC | *-1
-                ",
-            );
+            rig.play("MULTI | +OK\nSET seen 1 | +QUEUED");
+            assert_eq!(rig.ask(rig.client, "EXEC"), "*-1", "Y1: a watch sees {change} of {fields} fields");
         }
     }
 }
@@ -199,4 +195,65 @@ fn a_field_beyond_the_limit_is_no_field() {
         rig.play(&format!("HSET h {long} 1 | -ERR field or member exceeds maximum allowed size.."));
         rig.play("DEL h | :1");
     }
+}
+
+/// Fields that a request of the growing hash sets together.
+const TOGETHER: usize = 3;
+
+/// Sends requests for a growing hash until the power fails. Returns the number of requests whose replies came.
+fn grow(rig: &mut Rig) -> usize {
+    for request in 0.. {
+        let pairs: Vec<String> =
+            (0..TOGETHER).flat_map(|of| [format!("f{request}:{of}"), request.to_string()]).collect();
+        let words: Vec<&[u8]> =
+            ["HSET", "h"].into_iter().chain(pairs.iter().map(String::as_str)).map(str::as_bytes).collect();
+        rig.send(rig.client, &words);
+        let replied = (0..20).any(|_| {
+            rig.step();
+            rig.received(rig.client).is_some_and(|reply| shown(&reply) == format!(":{TOGETHER}"))
+        });
+        if !replied {
+            return request;
+        }
+    }
+    0
+}
+
+#[test]
+fn a_growing_hash_survives_a_loss_of_power_at_any_call_with_whole_transactions() {
+    let (mut packed, mut in_rows, mut in_stripes) = (0, 0, 0);
+    for call in (1..36).step_by(4).chain((50..1100).step_by(70)) {
+        let disk = SimDisk::new();
+        let mut rig = Rig::on(&disk, |builder| builder);
+        disk.cut_power_at(disk.calls().all + call);
+        let replied = grow(&mut rig);
+        assert!(disk.is_without_power(), "{call}: the requests end with the power");
+        drop(rig);
+        disk.crash(call);
+        let mut rig = Rig::on(&disk, |builder| builder);
+        let count: usize = rig.ask(rig.client, "HLEN h")[1..].parse().expect("a number");
+        let shown = rig.ask(rig.client, "HKEYS h");
+        let fields: Vec<&str> = shown.split(' ').skip(2).step_by(2).collect();
+        assert_eq!(
+            (count, count % TOGETHER),
+            (fields.len(), 0),
+            "{call}: whole transactions, and their count"
+        );
+        assert!(
+            count >= replied * TOGETHER,
+            "{call}: {replied} requests were replied, {count} fields are there"
+        );
+        for request in 0..count / TOGETHER {
+            let field = format!("HGET h f{request}:{}", TOGETHER - 1);
+            assert!(rig.ask(rig.client, &field).ends_with(&request.to_string()), "{call}: {field}");
+        }
+        *if count < 40 {
+            &mut packed
+        } else if count < 513 {
+            &mut in_rows
+        } else {
+            &mut in_stripes
+        } += 1;
+    }
+    assert!(packed > 3 && in_rows > 3 && in_stripes > 3, "{packed}, {in_rows}, {in_stripes}: all forms");
 }

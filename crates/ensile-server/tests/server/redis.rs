@@ -14,8 +14,8 @@ use super::threads::{Connection, running};
 
 /// Requests: the command, a letter for each argument, and the options. The letters: a key (k), mostly a key of a hash
 /// (h) or of a set (t), a value (v), a whole number (i), a number with a fraction (f), seconds (s), a database (d), a
-/// pattern (p), a cursor (c), a field or a member (m), a number of random elements (n), many members (M), many pairs (P),
-/// options (o). A star repeats the group behind.
+/// pattern (p), a cursor (c), a field or a member (m), a number of random elements (n), many members (M), many pairs
+/// (P), options (o). A star repeats the group behind.
 const SHAPES: &[(&str, &str, &[&str])] = &[
     ("GET", "k", &[]),
     (
