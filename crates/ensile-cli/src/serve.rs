@@ -128,6 +128,7 @@ fn serve(settings: &Arc<ServeSettings>) -> Result<(), ServeFailure> {
         .users(settings.users.clone())
         .keep_password(!settings.address.ip().is_loopback())
         .multi_rollback(settings.multi_rollback)
+        .admin_port(settings.admin.clone())
         .build_loading()
         .map_err(ServeFailure::NotOpened)?;
     let ready = |server: ListeningServer<'_>| {

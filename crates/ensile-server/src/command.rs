@@ -30,6 +30,8 @@ pub(crate) enum CommandFunction {
 pub(crate) struct Command {
     pub(crate) info: CommandInfo,
     pub(crate) function: CommandFunction,
+    /// Place in the table of all commands.
+    pub(crate) number: u16,
 }
 
 /// Description of every command of redis that this server does not have.

@@ -19,6 +19,14 @@ use crate::command::Command;
 /// All commands of the server, beside the commands of every server: the frequent commands first.
 pub(crate) static COMMANDS: [Command; COUNT] = all_commands();
 
+/// Number of `EXEC`, which every server has, behind the commands of the table.
+pub(crate) const EXEC: u16 = COUNT as u16;
+
+/// Names of the counted commands, in the order of their numbers.
+pub(crate) fn counted_names() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().map(|command| command.info.name).chain(["EXEC"])
+}
+
 /// Commands of each kind.
 const KINDS: &[&[Command]] = &[
     strings::COMMANDS,
@@ -51,6 +59,7 @@ const fn all_commands() -> [Command; COUNT] {
         let mut at = 0;
         while at < KINDS[kind].len() {
             all[place] = KINDS[kind][at];
+            all[place].number = place as u16;
             place += 1;
             at += 1;
         }

@@ -25,7 +25,7 @@ use ensile_serving::{ANSWERED, Client, Exec, NewReply, Outcome};
 use crate::blocking::{KeyWait, UnblockReason, Wait, WaitedKey, WaiterName};
 use crate::command::{Command, CommandFunction, TransactionFunction};
 use crate::commands::{CommandError, CommandResult, DataCall};
-use crate::contest::RunPermit;
+use crate::contest::{Contest, RunPermit};
 use crate::effects::Effects;
 use crate::model::Keyspace;
 use crate::model::keyspace::check_copies;
@@ -33,7 +33,7 @@ use crate::pending::{
     ClientBefore, GivenUp, LookResult, PendingCommit, PendingExec, QueueEnd, RunQueue, validated,
 };
 use crate::served_database::{
-    ClientData, ScriptCall, ServedCall, ServedDatabase, WATCHED_ROW_BYTES, WATCHED_ROWS_MAX, Watch,
+    ClientData, LoopData, ScriptCall, ServedCall, ServedDatabase, WATCHED_ROW_BYTES, WATCHED_ROWS_MAX, Watch,
 };
 
 /// Text of the error for a script that loses in its turn: the turn has ended before the script.
@@ -61,7 +61,7 @@ pub(crate) fn run_command(
                 return outcome;
             }
             Ok(None) => reply.clear(),
-            Err(error) if error.is_retryable() => contest.note_loss(),
+            Err(error) if error.is_retryable() => note_loss(&mut contest, call.loop_state),
             Err(error) => return refuse(&call, &error, reply),
         }
     }
@@ -96,7 +96,7 @@ pub(crate) fn run_command(
                     reply.fail("ERR", TURN_TOO_SHORT);
                     return ANSWERED;
                 }
-                contest.note_loss();
+                note_loss(&mut contest, call.loop_state);
                 reply.clear();
             }
             Err(error) => return refuse(&call, &error, reply),
@@ -104,6 +104,13 @@ pub(crate) fn run_command(
     }
     (call.client.own.contest, call.client.own.wait) = (contest, wait);
     Outcome::Busy
+}
+
+/// Notes that a run has lost to another transaction.
+#[cold]
+fn note_loss(contest: &mut Contest, state: &LoopData) {
+    contest.note_loss();
+    state.figures.count_conflict(state.command);
 }
 
 /// Commits a command that was set aside. `None`: the command looks again.
@@ -383,7 +390,7 @@ pub(crate) fn run_queue(
     if let Some(pending) = exec.client.own.pending_exec.take() {
         match commit_pending(server, pending, &mut exec, reply) {
             QueueStep::Ended(outcome) => return outcome,
-            QueueStep::Lost => contest.note_loss(),
+            QueueStep::Lost => note_loss(&mut contest, exec.loop_state),
         }
     }
     let now_millis = server.now_millis();
@@ -427,7 +434,7 @@ pub(crate) fn run_queue(
             QueueStep::Ended(Outcome::Busy) => break,
             QueueStep::Ended(outcome) => return outcome,
             QueueStep::Lost => {
-                contest.note_loss();
+                note_loss(&mut contest, exec.loop_state);
                 reply.clear();
             }
         }

@@ -27,11 +27,13 @@
 
 mod access;
 mod admin;
+mod admin_port;
 mod appendfsync;
 mod blocking;
 mod calendar;
 mod channels;
 mod command;
+mod command_figures;
 mod command_table;
 mod commands;
 mod contest;
@@ -54,6 +56,7 @@ pub mod simulation;
 mod sweeper;
 
 pub use access::{PASSWORD_BYTES_MAX, User, hash_password};
+pub use admin_port::AdminConfig;
 pub use appendfsync::Appendfsync;
 pub use ensile_serving::threads::{ListeningServer, ServerConfig, TransportChoice};
 pub use load_progress::LoadProgress;

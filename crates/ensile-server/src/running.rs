@@ -11,6 +11,7 @@ use std::time::Duration;
 use ensile_serving::threads::{ServerConfig, ServerStop, TransportChoice};
 use ensile_serving::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS};
 
+use crate::admin_port::{self, AdminConfig};
 use crate::served_database::ServedDatabase;
 
 /// A server that serves on threads of its own. The drop ends the server as [`RunningServer::stop`] does, and drops the
@@ -30,7 +31,11 @@ struct Listening {
 
 impl RunningServer {
     /// Starts a server with a loop for each processor.
-    pub(crate) fn start(served: ServedDatabase, address: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn start(
+        served: ServedDatabase,
+        admin: Option<AdminConfig>,
+        address: SocketAddr,
+    ) -> io::Result<Self> {
         let config = ServerConfig {
             address,
             unix: None,
@@ -44,7 +49,10 @@ impl RunningServer {
         };
         let (sender, listening) = mpsc::channel();
         let thread = std::thread::Builder::new().name("ensile-serve".to_owned()).spawn(move || {
-            ensile_serving::threads::serve(Arc::new(served), config, |ready| {
+            let (served, tell, mut port) = (Arc::new(served), config.tell, None);
+            let watched = Arc::clone(&served);
+            ensile_serving::threads::serve(served, config, |ready| {
+                port = admin_port::open(admin.as_ref(), &watched, &ready, tell)?;
                 let listening = Listening { address: ready.address, stop: ready.stop.clone() };
                 sender.send(listening).map_err(io::Error::other)
             })

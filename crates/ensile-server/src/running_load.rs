@@ -16,6 +16,7 @@ use ensile_base::panic_text;
 use ensile_base::sync::Mutex;
 use ensile_serving::threads::{ListeningServer, ServerConfig};
 
+use crate::admin_port::{self, AdminConfig};
 use crate::load_progress::LoadProgress;
 use crate::served_database::ServedDatabase;
 
@@ -42,6 +43,7 @@ pub enum LoadingError<E> {
 #[derive(Debug)]
 pub struct LoadingServer {
     pub(crate) served: Arc<ServedDatabase>,
+    pub(crate) admin: Option<AdminConfig>,
 }
 
 impl LoadingServer {
@@ -60,8 +62,10 @@ impl LoadingServer {
     ) -> Result<(), LoadingError<E>> {
         let failure = Arc::new(Mutex::new(None));
         let (served, failed) = (Arc::clone(&self.served), Arc::clone(&failure));
+        let (admin, tell, mut port) = (self.admin, config.tell, None);
         let begin = |server: ListeningServer<'_>| {
             let (address, stop) = (server.address, server.stop.clone());
+            port = admin_port::open(admin.as_ref(), &served, &server, tell)?;
             ready(server)?;
             let work = move || {
                 let LoadedDatabase { db, always_durable } =

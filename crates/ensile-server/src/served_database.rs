@@ -17,6 +17,7 @@ use crate::appendfsync::Appendfsync;
 use crate::blocking::{Wait, WaitingClients};
 use crate::calendar::Calendar;
 use crate::channels::{Channels, Listeners, LoopMailBox, Subscriptions};
+use crate::command_figures::{CommandFigures, LoopFigures};
 use crate::contest::Contest;
 use crate::effects::Effects;
 use crate::load_progress::LoadProgress;
@@ -52,6 +53,8 @@ pub(crate) struct ServedDatabase {
     /// Number of loops that have begun: each changes counts in a stripe of its own.
     stripes: AtomicU32,
     watches: WatchFigures,
+    /// Calls and conflicts, by loop.
+    figures: Mutex<Vec<Arc<LoopFigures>>>,
     channels: Channels,
     waiting: Arc<WaitingClients>,
     calendar: Calendar,
@@ -106,6 +109,10 @@ pub(crate) struct LoopData {
     pub(crate) scripts: Arc<LoopScripts>,
     /// The state of Lua, from the first script on.
     pub(crate) lua: Option<Box<LuaState>>,
+    /// Calls and conflicts of the loop.
+    pub(crate) figures: Arc<LoopFigures>,
+    /// Number of the command under way.
+    pub(crate) command: u16,
 }
 
 /// A request for a script or a procedure, within a transaction.
@@ -283,6 +290,7 @@ impl ServedDatabase {
             rolls_back: AtomicBool::new(rolls_back),
             stripes: AtomicU32::new(0),
             watches: WatchFigures::default(),
+            figures: Mutex::new(Vec::new()),
             channels: Channels::default(),
             waiting: Arc::new(WaitingClients::default()),
             begun_millis: calendar.millis(),
@@ -355,11 +363,15 @@ impl ServedDatabase {
         self.calendar.millis().saturating_sub(self.begun_millis) / 1000
     }
 
-    /// State of a new loop, with a stripe of its own.
-    pub(crate) fn new_loop(&self, mail: &LoopMailBox) -> LoopData {
+    /// State of a new loop, with a stripe of its own. The loop counts this number of commands.
+    pub(crate) fn new_loop(&self, mail: &LoopMailBox, commands: usize) -> LoopData {
+        let figures = Arc::new(LoopFigures::new(commands));
+        self.figures.lock().push(Arc::clone(&figures));
         let scripts = Arc::new(LoopScripts::default());
         self.loop_scripts.lock().push(Arc::clone(&scripts));
         LoopData {
+            figures,
+            command: 0,
             // Relaxed: `fetch_add` gives each number once.
             stripe: self.stripes.fetch_add(1, Ordering::Relaxed),
             waker: loop_waker(mail.wake_up()),
@@ -370,6 +382,13 @@ impl ServedDatabase {
             scripts,
             lua: None,
         }
+    }
+
+    /// Calls and conflicts of each command since the start, by the command's number.
+    pub(crate) fn command_figures(&self, commands: usize) -> Vec<CommandFigures> {
+        let mut sums = vec![CommandFigures::default(); commands];
+        self.figures.lock().iter().for_each(|one| one.add_to(&mut sums));
+        sums
     }
 
     /// The clients that wait for keys.

@@ -65,7 +65,7 @@ impl ServedProgram for ServedDatabase {
     }
 
     fn begin_loop(&self, mail: &LoopMailBox) -> LoopData {
-        self.new_loop(mail)
+        self.new_loop(mail, command_table::counted_names().count())
     }
 
     fn take_letter(&self, state: &mut LoopData, clients: &mut dyn LoopClients<ClientData>, letter: Letter) {
@@ -88,6 +88,8 @@ impl ServedProgram for ServedDatabase {
 
     #[inline]
     fn call(&self, call: ServedCall<'_>, command: &'static Command, reply: &mut NewReply<'_>) -> Outcome {
+        call.loop_state.command = command.number;
+        call.loop_state.figures.count_call(command.number);
         match command.function {
             CommandFunction::Data(function) => {
                 execution::run_command(self, call, TransactionFunction::Data(function), reply)
@@ -100,6 +102,8 @@ impl ServedProgram for ServedDatabase {
     }
 
     fn exec(&self, exec: Exec<'_, Self>, reply: &mut NewReply<'_>) -> Outcome {
+        exec.loop_state.command = command_table::EXEC;
+        exec.loop_state.figures.count_call(command_table::EXEC);
         if !self.is_open() {
             // Other requests are refused one by one.
             let mut exec = exec;

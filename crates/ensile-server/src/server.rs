@@ -12,6 +12,7 @@ use ensile_base::random::Random;
 use ensile_serving::threads::{ListeningServer, ServerConfig};
 
 use crate::access::{Password, User};
+use crate::admin_port::{self, AdminConfig};
 use crate::appendfsync::Appendfsync;
 use crate::calendar::Calendar;
 use crate::running::RunningServer;
@@ -28,6 +29,7 @@ pub struct ServerBuilder {
     db: Option<Database>,
     /// True if replies wait until they are durable, whatever `appendfsync` says.
     always_waits: bool,
+    admin: Option<AdminConfig>,
     settings: ServedSettings,
 }
 
@@ -116,13 +118,22 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets the port for figures, health and the live page; `None` opens no port. The server's notices have the
+    /// address.
+    #[must_use]
+    pub fn admin_port(mut self, admin: Option<AdminConfig>) -> Self {
+        self.admin = admin;
+        self
+    }
+
     /// Opens the tables of the served database.
     ///
     /// # Errors
     /// The database has tables of these names with other types, the password is longer than
     /// [`PASSWORD_BYTES_MAX`](crate::PASSWORD_BYTES_MAX), or two users have one name.
     pub fn build(self) -> ensile::Result<Server> {
-        Ok(Server { served: self.open()? })
+        let admin = self.admin.clone();
+        Ok(Server { served: self.open()?, admin })
     }
 
     /// Makes a server whose database is loaded while the server listens.
@@ -130,7 +141,7 @@ impl ServerBuilder {
     /// # Errors
     /// As for [`build`](Self::build), but for the tables.
     pub fn build_loading(self) -> ensile::Result<LoadingServer> {
-        Ok(LoadingServer { served: Arc::new(ServedDatabase::new(self.settings)?) })
+        Ok(LoadingServer { served: Arc::new(ServedDatabase::new(self.settings)?), admin: self.admin })
     }
 
     pub(crate) fn open(self) -> ensile::Result<ServedDatabase> {
@@ -160,6 +171,7 @@ impl ServerBuilder {
 #[derive(Debug)]
 pub struct Server {
     served: ServedDatabase,
+    admin: Option<AdminConfig>,
 }
 
 impl Server {
@@ -195,15 +207,15 @@ impl Server {
             procedures: Procedures::default(),
             script_millis_max: SCRIPT_MILLIS_MAX,
         };
-        ServerBuilder { db: None, always_waits: false, settings }
+        ServerBuilder { db: None, always_waits: false, admin: None, settings }
     }
 
     /// Serves on threads of its own, until [`RunningServer::stop`] or a client's `SHUTDOWN`.
     ///
     /// # Errors
-    /// The system's error for the address.
+    /// The system's error for the address or for the admin port.
     pub fn listen(self, address: SocketAddr) -> io::Result<RunningServer> {
-        RunningServer::start(self.served, address)
+        RunningServer::start(self.served, self.admin, address)
     }
 
     /// Serves on this thread and on a thread for each further loop, until a client asks for the end, `config.ended` is
@@ -217,7 +229,12 @@ impl Server {
         config: ServerConfig,
         ready: impl FnOnce(ListeningServer<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        ensile_serving::threads::serve(Arc::new(self.served), config, ready)
+        let (served, tell, mut port) = (Arc::new(self.served), config.tell, None);
+        let watched = Arc::clone(&served);
+        ensile_serving::threads::serve(served, config, |server| {
+            port = admin_port::open(self.admin.as_ref(), &watched, &server, tell)?;
+            ready(server)
+        })
     }
 }
 

@@ -53,6 +53,17 @@ struct EpochReplies {
     /// Future of the epoch's durability; made when the loop has served the received requests.
     durable: Option<DurableEpoch>,
     replies: Vec<ParkedReply>,
+    /// Arrivals of the requests of the replies, by turn of the loop.
+    arrivals: Vec<Arrivals>,
+}
+
+/// Requests that arrived in a turn of the loop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrivals {
+    /// Time of the turn in nanoseconds.
+    pub(crate) nanos: u64,
+    /// Number of requests.
+    pub(crate) requests: u64,
 }
 
 /// Waiting replies of a loop.
@@ -61,11 +72,13 @@ pub(crate) struct ParkedReplies {
     /// Largest epoch known to be durable.
     durable: Epoch,
     waiting: BTreeMap<Epoch, EpochReplies>,
+    /// Requests whose replies were sent since the last report.
+    sent: Vec<Arrivals>,
 }
 
 impl ParkedReplies {
     pub(crate) fn new(wake_up: &LoopWakeUp) -> Self {
-        Self { waker: loop_waker(wake_up), durable: Epoch::ZERO, waiting: BTreeMap::new() }
+        Self { waker: loop_waker(wake_up), durable: Epoch::ZERO, waiting: BTreeMap::new(), sent: Vec::new() }
     }
 
     /// True if an epoch is durable by now.
@@ -81,12 +94,21 @@ impl ParkedReplies {
         is_durable
     }
 
-    /// Keeps a reply until `epoch` is durable.
-    pub(crate) fn park(&mut self, epoch: Epoch, slot: ReplySlot, reply: &[u8]) {
+    /// Keeps a reply until `epoch` is durable. `nanos` is the time of the request's arrival.
+    pub(crate) fn park(&mut self, epoch: Epoch, slot: ReplySlot, reply: &[u8], nanos: u64) {
         debug_assert!(epoch > self.durable, "R1: a reply that rests on a durable epoch is sent at once");
         debug_assert!(!reply.is_empty(), "a request has a reply");
         let parked = ParkedReply { slot, bytes: reply.into(), is_push: false };
-        self.waiting.entry(epoch).or_default().replies.push(parked);
+        let waiting = self.waiting.entry(epoch).or_default();
+        waiting.replies.push(parked);
+        debug_assert!(
+            waiting.arrivals.last().is_none_or(|arrivals| arrivals.nanos <= nanos),
+            "a turn of the loop comes after the turn before"
+        );
+        match waiting.arrivals.last_mut() {
+            Some(arrivals) if arrivals.nanos == nanos => arrivals.requests += 1,
+            _ => waiting.arrivals.push(Arrivals { nanos, requests: 1 }),
+        }
     }
 
     /// Keeps bytes that are no reply until `epoch` is durable.
@@ -106,6 +128,11 @@ impl ParkedReplies {
     /// True if a reply that rests on this epoch may wait.
     pub(crate) fn waits_for(&self, epoch: Epoch) -> bool {
         epoch > self.durable
+    }
+
+    /// Takes the requests whose replies were sent since the last call.
+    pub(crate) fn take_sent(&mut self) -> impl Iterator<Item = Arrivals> {
+        self.sent.drain(..)
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -138,7 +165,9 @@ impl ParkedReplies {
             if error.is_none() {
                 self.durable = self.durable.max(epoch);
             }
-            for ParkedReply { slot, bytes, is_push } in first.remove().replies {
+            let EpochReplies { replies, arrivals, .. } = first.remove();
+            self.sent.extend(arrivals);
+            for ParkedReply { slot, bytes, is_push } in replies {
                 let replaced = error.as_deref().map(|error| if is_push { &[][..] } else { error });
                 net.fill(slot, |buffer| buffer.extend_from_slice(replaced.unwrap_or(&bytes)));
             }

@@ -2,6 +2,8 @@
 //!
 //! Neighbours: [`crate::ServingState`] counts; a [`ServedProgram`](crate::ServedProgram) shows.
 
+use crate::latency::Latency;
+
 /// Figures of a server: sums over its loops since the start, if nothing else is said.
 #[derive(Clone, Debug)]
 pub struct ServerFigures {
@@ -19,6 +21,8 @@ pub struct ServerFigures {
     pub evicted: u64,
     /// Number of requests.
     pub requests: u64,
+    /// Times from the arrival of requests to their replies.
+    pub latency: Latency,
     /// Number of requests whose command panicked.
     pub panicked: u64,
     /// Number of requests that the service's log refused.

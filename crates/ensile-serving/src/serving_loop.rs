@@ -21,9 +21,10 @@ use ensile_net::{
 use ensile_resp::{ProtocolError, ReplyDecoder, ReplyEncoder, ReplyLimits, Request};
 
 use crate::client_state::{Client, ClientSession, EventWait};
-use crate::deferred_replies::{PARKED_BYTES, ParkedReplies};
+use crate::deferred_replies::{Arrivals, PARKED_BYTES, ParkedReplies};
 use crate::dispatch;
 use crate::execution::{Ahead, TOGETHER};
+use crate::latency::LoopLatencies;
 use crate::limits::{REPLY_BYTES, REQUEST_LIMITS, STRANGER_UNSENT_BYTES, protocol_error_text};
 use crate::loop_clients::ClientsOfLoop;
 use crate::mail::{LoopClients as _, LoopMail};
@@ -55,6 +56,15 @@ struct ServedGroup {
     goes_on: bool,
 }
 
+/// Requests of a turn of the loop.
+#[derive(Clone, Copy, Debug, Default)]
+struct LoopTurn {
+    /// Time in nanoseconds at which the loop had received the requests.
+    begun_nanos: u64,
+    /// Number of requests that are replied at once.
+    replied: u64,
+}
+
 /// One loop of a server.
 pub struct ServingLoop<T, S: ServedProgram> {
     net: NetLoop<T>,
@@ -62,6 +72,8 @@ pub struct ServingLoop<T, S: ServedProgram> {
     loop_state: S::LoopState,
     sessions: HashMap<ConnectionId, ClientSession<S::ClientState>>,
     parked: ParkedReplies,
+    latencies: Arc<LoopLatencies>,
+    turn: LoopTurn,
     /// Connections whose first unread request waits for a wake-up.
     set_aside: Vec<ConnectionId>,
     /// Letters to the loop.
@@ -96,12 +108,16 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
         let mail = Arc::new(LoopMail::new(net.wake_up()));
         let loop_state = state.service.begin_loop(&mail);
         let reported_nanos = state.clock.nanos();
+        let latencies = Arc::new(LoopLatencies::new());
+        state.latencies.lock().push(Arc::clone(&latencies));
         Self {
             net,
             state,
             loop_state,
             sessions: HashMap::new(),
             parked,
+            latencies,
+            turn: LoopTurn { begun_nanos: reported_nanos, replied: 0 },
             set_aside: Vec::new(),
             mail,
             reply: Vec::new(),
@@ -169,6 +185,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
     /// Takes a step of the loop of sockets, and handles the events.
     fn step_sockets(&mut self, wait_max: Duration) -> io::Result<()> {
         self.net.step(wait_max)?;
+        self.turn = LoopTurn { begun_nanos: self.state.clock.nanos(), replied: 0 };
         let mut keeps_for_ended = false;
         while let Some(event) = self.net.next_event() {
             match event {
@@ -212,6 +229,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
     /// Reports the load, which a policy of checkpoints may follow.
     fn report(&mut self) {
         let now_nanos = self.state.clock.nanos();
+        self.count_latencies(now_nanos);
         if now_nanos - self.reported_nanos >= REPORT_NANOS {
             self.reported_nanos = now_nanos;
             let requests = std::mem::take(&mut self.unreported);
@@ -225,6 +243,17 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
             self.state.service.report_load(requests - turned_away, turned_away + unheard);
             self.state.look_at_log();
             self.state.look_at_evicted();
+        }
+    }
+
+    /// Counts the times of the requests that were replied in this turn.
+    fn count_latencies(&mut self, now_nanos: u64) {
+        let LoopTurn { begun_nanos, replied } = self.turn;
+        if replied > 0 {
+            self.latencies.count(now_nanos.saturating_sub(begun_nanos), replied);
+        }
+        for Arrivals { nanos, requests } in self.parked.take_sent() {
+            self.latencies.count(now_nanos.saturating_sub(nanos), requests);
         }
     }
 
@@ -385,6 +414,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
             loop_state: &mut self.loop_state,
             parked: &mut self.parked,
             reply: &mut self.reply,
+            turn: &mut self.turn,
         };
         let called = requests.iter().zip(commands);
         let ServedRequests { taken, outcome, is_flood } = serving.serve_requests(client, replies, called);
@@ -471,6 +501,7 @@ struct RequestServing<'l, S: ServedProgram> {
     parked: &'l mut ParkedReplies,
     /// Reply that is being written.
     reply: &'l mut Vec<u8>,
+    turn: &'l mut LoopTurn,
 }
 
 impl<S: ServedProgram> RequestServing<'_, S> {
@@ -514,7 +545,7 @@ impl<S: ServedProgram> RequestServing<'_, S> {
         request: Request<'_>,
         command: Option<&'static S::Command>,
     ) -> Outcome {
-        let Self { server, loop_state, parked, reply } = self;
+        let Self { server, loop_state, parked, reply, turn } = self;
         let service = &*server.service;
         reply.clear();
         let mut new_reply = NewReply::new(reply, REPLY_BYTES, client.version);
@@ -531,10 +562,13 @@ impl<S: ServedProgram> RequestServing<'_, S> {
                 if service.waits_for_durability() && !parked.knows(epoch, service.durable_epochs()) =>
             {
                 let slot = replies.reserve(reply.len() + PARKED_BYTES);
-                parked.park(epoch, slot, reply);
+                parked.park(epoch, slot, reply, turn.begun_nanos);
                 client.parked = epoch.max(client.parked);
             }
-            Outcome::Reply(_) | Outcome::ReplyAndClose => replies.reply_written(reply),
+            Outcome::Reply(_) | Outcome::ReplyAndClose => {
+                turn.replied += 1;
+                replies.reply_written(reply);
+            }
             Outcome::Stop => server.stop(),
             Outcome::Busy => replies.set_aside(),
             Outcome::Wait { .. } => replies.set_aside_for_event(),

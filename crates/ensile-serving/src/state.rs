@@ -11,6 +11,7 @@ use ensile_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_net::{ConnectionMemory, NetLimits};
 
 use crate::figures::ServerFigures;
+use crate::latency::{Latency, LoopLatencies};
 use crate::limits::{CLIENT_MEMORY_BYTES, LIMITS};
 use crate::log_notices::LogNotices;
 
@@ -34,6 +35,8 @@ pub struct ServingState<S> {
     /// Number of connections since the start.
     pub(crate) opened: AtomicU64,
     pub(crate) requests: AtomicU64,
+    /// Times of requests, by loop.
+    pub(crate) latencies: Mutex<Vec<Arc<LoopLatencies>>>,
     /// Number of requests whose command panicked.
     pub(crate) panicked: AtomicU64,
     /// Number of requests that the log refused.
@@ -71,6 +74,7 @@ impl<S> ServingState<S> {
             connections: AtomicU64::new(0),
             opened: AtomicU64::new(0),
             requests: AtomicU64::new(0),
+            latencies: Mutex::new(Vec::new()),
             panicked: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
             slow_listeners: AtomicU64::new(0),
@@ -138,6 +142,7 @@ impl<S> ServingState<S> {
             client_memory_bytes_max: self.client_memory_max(),
             evicted: figure(&self.evicted),
             requests: figure(&self.requests),
+            latency: Latency::sum(self.latencies.lock().iter().map(|one| &**one)),
             panicked: figure(&self.panicked),
             turned_away: figure(&self.turned_away),
             slow_listeners: figure(&self.slow_listeners),

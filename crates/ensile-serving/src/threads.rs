@@ -29,6 +29,7 @@ use ensile_net::{
 
 use heap_trimmer::HeapTrimmer;
 
+use crate::figures::ServerFigures;
 use crate::served_program::ServedProgram;
 use crate::{LIMITS, ServingLoop, ServingState};
 
@@ -104,8 +105,11 @@ fn limits(&ServerConfig { loops, idle, keepalive, .. }: &ServerConfig) -> NetLim
     NetLimits { connections_max, idle, keepalive, ..LIMITS }
 }
 
+/// Figures of a server at the moment of a call.
+pub type FiguresNow = Arc<dyn Fn() -> ServerFigures + Send + Sync>;
+
 /// A server that listens.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct ListeningServer<'s> {
     /// Address of the listener.
     pub address: SocketAddr,
@@ -115,6 +119,14 @@ pub struct ListeningServer<'s> {
     pub client_memory: Option<usize>,
     /// Handle that ends the server.
     pub stop: &'s ServerStop,
+    /// Figures of the server, for any thread.
+    pub figures: &'s FiguresNow,
+}
+
+impl std::fmt::Debug for ListeningServer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ListeningServer").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 /// Ends a server from any thread, as a client's request for the end does.
@@ -258,11 +270,14 @@ pub fn serve<S: ServedProgram>(
         );
         let begun = begun.and_then(|()| {
             let transport = state.transports();
+            let counted = Arc::clone(&state);
+            let figures: FiguresNow = Arc::new(move || counted.figures());
             ready(ListeningServer {
                 address,
                 transport: &transport,
                 client_memory: config.client_memory,
                 stop: &stop,
+                figures: &figures,
             })
         });
         if begun.is_err() {

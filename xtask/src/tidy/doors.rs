@@ -30,6 +30,7 @@ const FILES: &[(&str, &str)] = &[
 const SOCKETS: &[(&str, &str)] = &[
     ("crates/ensile-net/", "the door"),
     ("crates/ensile-papers/", "load generators are clients"),
+    ("crates/ensile-server/src/admin_port*", "an HTTP library has its own loop of sockets"),
     ("crates/ensile-services/src/client*", "a client blocks its caller, and needs no loop"),
     ("crates/ensile/examples/", "an example is an application"),
 ];
@@ -44,6 +45,7 @@ const THREADS: &[(&str, &str)] = &[
     ("crates/ensile-engine/src/open/threads*", "the database owns its threads"),
     ("crates/ensile-objects/src/runtime/threads*", "open objects own their threads"),
     ("crates/ensile-serving/src/threads*", "a server owns its loops' threads"),
+    ("crates/ensile-server/src/admin_port*", "no client waits for the admin port"),
     ("crates/ensile-server/src/running*", "a server beside a program owns its threads"),
     (
         "crates/ensile-server/src/access/verifier*",

@@ -8,12 +8,12 @@
 //! Neighbours: [`super::config_file`] has the file's lines; [`super::values`] reads values.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use ensile_server::{Appendfsync, User};
+use ensile_server::{AdminConfig, Appendfsync, User};
 use ensile_serving::program::{duration_of, find_address};
 use ensile_serving::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS};
 
@@ -52,6 +52,12 @@ pub(super) struct GivenSettings {
     /// Permissions of the Unix socket's file, as 700 [default: as the umask says]
     #[arg(long, value_name = "MODE", value_parser = values::file_mode)]
     unixsocketperm: Option<u32>,
+    /// Port on 127.0.0.1 for figures, health and the live page; 0 is any free port. It needs a password of its own
+    #[arg(long, value_name = "PORT", value_parser = values::port)]
+    admin_port: Option<u16>,
+    /// File whose first line is the password of the admin port
+    #[arg(long = "admin-password-file", value_name = "FILE", value_parser = values::password_file)]
+    admin_password: Option<PasswordSource>,
     /// Users of the configuration file.
     #[arg(skip)]
     listed_users: Vec<User>,
@@ -95,7 +101,7 @@ struct Parameter {
 }
 
 /// All settings that a file or the environment may have.
-const PARAMETERS: [Parameter; 18] = [
+const PARAMETERS: [Parameter; 21] = [
     parameter("data", "ENSILE_DATA", |given, text| put(&mut given.data, values::folder(text))),
     // Redis' name of the folder.
     parameter("dir", "ENSILE_DIR", |given, text| put(&mut given.data, values::folder(text))),
@@ -114,6 +120,15 @@ const PARAMETERS: [Parameter; 18] = [
     }),
     parameter("unixsocketperm", "ENSILE_UNIXSOCKETPERM", |given, text| {
         put(&mut given.unixsocketperm, values::file_mode(text))
+    }),
+    parameter("admin-port", "ENSILE_ADMIN_PORT", |given, text| {
+        put(&mut given.admin_port, values::port(text))
+    }),
+    parameter("admin-password", "ENSILE_ADMIN_PASSWORD", |given, text| {
+        put(&mut given.admin_password, values::password(text))
+    }),
+    parameter("admin-password-file", "ENSILE_ADMIN_PASSWORD_FILE", |given, text| {
+        put(&mut given.admin_password, values::password_file(text))
     }),
     parameter("appendonly", "ENSILE_APPENDONLY", |given, text| {
         put(&mut given.appendonly, values::yes_or_no(text))
@@ -215,6 +230,8 @@ impl GivenSettings {
             users: self.users.or(other.users),
             unixsocket: self.unixsocket.or(other.unixsocket),
             unixsocketperm: self.unixsocketperm.or(other.unixsocketperm),
+            admin_port: self.admin_port.or(other.admin_port),
+            admin_password: self.admin_password.or(other.admin_password),
             listed_users: self.listed_users.into_iter().chain(other.listed_users).collect(),
             appendonly: self.appendonly.or(other.appendonly),
             appendfsync: self.appendfsync.or(other.appendfsync),
@@ -272,6 +289,21 @@ fn check_open_users(address: SocketAddr, has_password: bool, users: &[User]) -> 
     }
 }
 
+/// The admin port, if its port is given.
+fn admin_of(port: Option<u16>, password: Option<PasswordSource>) -> Result<Option<AdminConfig>, String> {
+    let password = password.map_or(Ok(None), PasswordSource::read)?;
+    match (port, password) {
+        (None, _) => Ok(None),
+        (Some(port), Some(password)) => Ok(Some(AdminConfig {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            password: password.bytes().to_vec(),
+        })),
+        (Some(_), None) => Err("admin-port needs a password: set one by --admin-password-file FILE, by \
+             ENSILE_ADMIN_PASSWORD, or by admin-password in the configuration file"
+            .to_owned()),
+    }
+}
+
 /// The known name with the fewest changes to this name.
 fn nearest_name(name: &str) -> &'static str {
     let names = PARAMETERS.iter().map(|parameter| parameter.name).chain([USER_LINE]);
@@ -310,6 +342,8 @@ pub(super) struct ServeSettings {
     pub(super) unix_socket: Option<PathBuf>,
     /// Permissions of the socket's file; `None` leaves the system's.
     pub(super) unix_socket_mode: Option<u32>,
+    /// The admin port; `None` opens no port.
+    pub(super) admin: Option<AdminConfig>,
     /// True if the database has a log.
     pub(super) appendonly: bool,
     pub(super) appendfsync: Appendfsync,
@@ -364,6 +398,7 @@ impl ServeSettings {
             loops: given.loops.unwrap_or_else(cores),
             password,
             users,
+            admin: admin_of(given.admin_port, given.admin_password)?,
             unix_socket: given.unixsocket,
             unix_socket_mode: given.unixsocketperm,
             appendonly: given.appendonly.unwrap_or(true),

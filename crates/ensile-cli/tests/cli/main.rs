@@ -3,6 +3,8 @@
 //! Neighbours: `objects` and `services` beside this folder are also the programs that the command calls or takes over
 //! from.
 
+#[cfg(feature = "serve")]
+mod admin_port;
 mod archives;
 mod backups;
 mod commands;

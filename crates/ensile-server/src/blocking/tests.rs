@@ -21,10 +21,12 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         info: CommandInfo::new("TESTPUSH", 3, &["write"], (1, 1, 1), "Appends bytes"),
         function: CommandFunction::Data(push),
+        number: 0,
     },
     Command {
         info: CommandInfo::new("TESTPOP", -3, &["write"], (1, -2, 1), "Takes the first byte, or waits"),
         function: CommandFunction::Data(pop),
+        number: 0,
     },
 ];
 

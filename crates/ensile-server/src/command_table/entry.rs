@@ -31,7 +31,7 @@ pub(super) const fn data(
     function: CommandFunction,
     summary: &'static str,
 ) -> Command {
-    Command { info: CommandInfo::new(name, arity, flags, keys, summary), function }
+    Command { info: CommandInfo::new(name, arity, flags, keys, summary), function, number: 0 }
 }
 
 pub(super) const fn with_subcommands(
@@ -42,7 +42,7 @@ pub(super) const fn with_subcommands(
     summary: &'static str,
 ) -> Command {
     let info = CommandInfo::new(name, -2, flags, NO_KEYS, summary).subcommands(subcommands);
-    Command { info, function }
+    Command { info, function, number: 0 }
 }
 
 pub(super) const fn server(
@@ -64,7 +64,7 @@ pub(super) const fn at_once(
     summary: &'static str,
 ) -> Command {
     let info = CommandInfo::new(name, arity, flags, keys, summary).while_queueing(WhileQueueing::AtOnce);
-    Command { info, function }
+    Command { info, function, number: 0 }
 }
 
 impl Command {
@@ -82,5 +82,5 @@ impl Command {
 /// A command of redis that this server does not have.
 pub(super) const fn missing_command(name: &'static str) -> Command {
     let info = CommandInfo::new(name, -1, &[], NO_KEYS, MISSING).while_queueing(WhileQueueing::Refused);
-    Command { info, function: CommandFunction::Server(admin::refuse_missing) }
+    Command { info, function: CommandFunction::Server(admin::refuse_missing), number: 0 }
 }
