@@ -186,7 +186,7 @@ impl<'b> ReplyEncoder<'b> {
         self.write_typed_header(b'>', b'*', count);
     }
 
-    /// A floating point number, in as many digits as distinguish the number from all others.
+    /// A floating point number, as [`double_text`] has it.
     pub fn double(&mut self, number: f64) {
         let mut text = Vec::new();
         double_text(&mut text, number);
@@ -303,12 +303,35 @@ fn decimal(buffer: &mut Vec<u8>, number: u64) {
     buffer.extend_from_slice(&digits[at..]);
 }
 
-/// Shortest digits that read back as `number`; long numbers get an exponent.
-fn double_text(text: &mut Vec<u8>, number: f64) {
+/// Digits of a [`double_text`].
+const DOUBLE_DIGITS: usize = 17;
+/// Bound of whole numbers that a double has exactly, and that have no exponent.
+const SHORT_WHOLE_MAX: f64 = 1e15;
+
+/// Appends a floating point number as redis 7.0 writes it: in 17 digits, without zeros at the end, and with an exponent
+/// for small and large numbers.
+pub fn double_text(text: &mut Vec<u8>, number: f64) {
     if number.is_nan() {
         return text.extend_from_slice(b"nan");
     }
-    let is_short = number == 0.0 || (1e-5..1e17).contains(&number.abs()) || number.is_infinite();
     // A write to memory does not fail. Infinity is `inf` in both protocols and in Rust.
-    let _ = if is_short { write!(text, "{number}") } else { write!(text, "{number:e}") };
+    let _ = if number.is_infinite() || number.abs() < SHORT_WHOLE_MAX && number.fract() == 0.0 {
+        write!(text, "{number}")
+    } else {
+        let scientific = format!("{number:.*e}", DOUBLE_DIGITS - 1);
+        let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+        let exponent: i32 = exponent.parse().unwrap_or(0);
+        if (-4..DOUBLE_DIGITS as i32).contains(&exponent) {
+            let digits_behind = (DOUBLE_DIGITS as i32 - 1 - exponent) as usize;
+            write!(text, "{}", without_zeros(&format!("{number:.digits_behind$}")))
+        } else {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            write!(text, "{}e{sign}{:02}", without_zeros(digits), exponent.unsigned_abs())
+        }
+    };
+}
+
+/// A number's text without zeros at the end of its fraction.
+fn without_zeros(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }

@@ -45,7 +45,7 @@ mod inline;
 mod reply;
 mod request;
 
-pub use encode::{ReplyEncoder, RespVersion, encode_request};
+pub use encode::{ReplyEncoder, RespVersion, double_text, encode_request};
 pub use error::ProtocolError;
 pub use header::{HEADER_BYTES_MAX, integer};
 pub use reply::{DecodedReply, Replies, Reply, ReplyDecoder, ReplyLimits};

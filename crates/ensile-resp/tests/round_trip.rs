@@ -320,8 +320,12 @@ fn replies_have_the_bytes_that_redis_writes() {
     both(|encoder| encoder.map(3), "*6\r\n", "%3\r\n");
     both(|encoder| encoder.set(3), "*3\r\n", "~3\r\n");
     both(|encoder| encoder.push(3), "*3\r\n", ">3\r\n");
-    both(|encoder| encoder.double(0.1), "$3\r\n0.1\r\n", ",0.1\r\n");
-    both(|encoder| encoder.double(-1e300), "$6\r\n-1e300\r\n", ",-1e300\r\n");
+    both(|encoder| encoder.double(0.1), "$19\r\n0.10000000000000001\r\n", ",0.10000000000000001\r\n");
+    both(
+        |encoder| encoder.double(-1e300),
+        "$24\r\n-1.0000000000000001e+300\r\n",
+        ",-1.0000000000000001e+300\r\n",
+    );
     both(|encoder| encoder.double(f64::NEG_INFINITY), "$4\r\n-inf\r\n", ",-inf\r\n");
     both(|encoder| encoder.boolean(true), ":1\r\n", "#t\r\n");
     both(|encoder| encoder.verbatim(*b"mkd", b"# a"), "$3\r\n# a\r\n", "=7\r\nmkd:# a\r\n");

@@ -12,6 +12,7 @@ mod publish;
 mod scripts;
 mod server;
 mod sets;
+mod sorted_sets;
 mod strings;
 
 use crate::command::Command;
@@ -35,6 +36,7 @@ const KINDS: &[&[Command]] = &[
     publish::COMMANDS,
     sets::COMMANDS,
     scripts::COMMANDS,
+    sorted_sets::COMMANDS,
     server::COMMANDS,
     absent::COMMANDS,
     #[cfg(test)]

@@ -55,6 +55,8 @@ pub(crate) enum CommandError {
     },
     /// A number that is not positive.
     NotPositive,
+    /// This command has no key for its input.
+    NoInput(&'static str),
     /// An error in words, with the code `ERR`.
     Text(&'static str),
     /// A missing feature, by its name.
@@ -152,6 +154,7 @@ impl CommandError {
                 format!("value is out of range, value must between {least} and {most}")
             }
             Self::NotPositive => "value is out of range, must be positive".to_owned(),
+            Self::NoInput(command) => format!("at least 1 input key is needed for '{command}' command"),
             Self::Text(text) => (*text).to_owned(),
             Self::Missing(feature) => format!("{feature} is not available in this version of ensile"),
             Self::Wait(_) => "the command waits for keys".to_owned(),

@@ -12,7 +12,7 @@ use super::arguments::{check_element, check_key, check_string, random_count, who
 use super::decimal::Decimal;
 use super::found::FoundTexts;
 use super::random_elements::draw;
-use super::scan::scan_elements;
+use super::scan::{ScanValues, scan_elements};
 use super::{CommandError, CommandResult, DataCall};
 use crate::model::elements::{Access, Elements};
 use crate::model::stored_value::Kind;
@@ -219,7 +219,7 @@ pub(crate) fn values(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT number]`
 pub(crate) fn scan(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    scan_elements(call, Kind::Hash, true, reply)
+    scan_elements(call, Kind::Hash, ScanValues::Texts, reply)
 }
 
 /// `HRANDFIELD key [count [WITHVALUES]]`

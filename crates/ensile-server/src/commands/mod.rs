@@ -14,11 +14,16 @@ mod decimal;
 mod error;
 pub(crate) mod expiry;
 mod found;
+mod found_members;
 pub(crate) mod hashes;
 pub(crate) mod keys;
 mod random_elements;
 mod scan;
+mod scores;
 pub(crate) mod sets;
+pub(crate) mod sorted_set_operations;
+pub(crate) mod sorted_set_ranges;
+pub(crate) mod sorted_sets;
 pub(crate) mod strings;
 
 use ensile_resp::{ReplyEncoder, Request};

@@ -8,13 +8,14 @@
 
 use std::ops::ControlFlow;
 
-use ensile_resp::ReplyEncoder;
+use ensile_resp::{ReplyEncoder, double_text};
 use ensile_serving::glob;
 
 use super::arguments::{check_pattern, whole};
 use super::found::FoundTexts;
 use super::{CommandError, CommandResult, DataCall};
 use crate::model::elements::{Access, Elements};
+use crate::model::sorted_set::score_in;
 use crate::model::stored_value::Kind;
 
 /// Default number of keys or elements that a step looks at.
@@ -104,11 +105,19 @@ impl ScanStep {
     }
 }
 
-/// `HSCAN key cursor [MATCH pattern] [COUNT number]`, `SSCAN ..`: a packed collection is shown in one step.
+/// Values that a step shows behind the elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ScanValues {
+    None,
+    Texts,
+    Scores,
+}
+
+/// `HSCAN key cursor [MATCH pattern] [COUNT number]`, `SSCAN ..`, `ZSCAN ..`: a packed collection is shown in one step.
 pub(super) fn scan_elements(
     call: &mut DataCall<'_, '_>,
     kind: Kind,
-    with_values: bool,
+    values: ScanValues,
     reply: &mut ReplyEncoder<'_>,
 ) -> CommandResult {
     let (key, cursor) = (call.argument(1), cursor(call.argument(2))?);
@@ -121,18 +130,34 @@ pub(super) fn scan_elements(
     }
     let options = ScanOptions::read(call, 3, false)?;
     let mut step = ScanStep::new(options.count, ELEMENT_BYTES_MAX);
+    let (mut text, mut failed) = (Vec::new(), None);
     elements.visit(&mut call.keyspace, cursor, |hash, element, value| {
         if !step.takes(hash, found.bytes()) {
             return ControlFlow::Break(());
         }
         if options.matches(element) {
             found.push(element);
-            if with_values {
-                found.push(value);
+            match values {
+                ScanValues::None => {}
+                ScanValues::Texts => found.push(value),
+                ScanValues::Scores => match score_in(value) {
+                    Ok(score) => {
+                        text.clear();
+                        double_text(&mut text, score);
+                        found.push(&text);
+                    }
+                    Err(error) => {
+                        failed = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                },
             }
         }
         ControlFlow::Continue(())
     })?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
     step.write(&found, reply);
     Ok(())
 }

@@ -16,7 +16,7 @@ use ensile_serving::command::is_called;
 use super::arguments::{check_element, check_key, random_count, whole};
 use super::found::FoundTexts;
 use super::random_elements::{draw, draw_different};
-use super::scan::{ScanStep, scan_elements};
+use super::scan::{ScanStep, ScanValues, scan_elements};
 use super::{CommandError, CommandResult, DataCall};
 use crate::model::Keyspace;
 use crate::model::elements::{Access, Collection, Elements};
@@ -138,7 +138,7 @@ pub(crate) fn members(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>)
 
 /// `SSCAN key cursor [MATCH pattern] [COUNT number]`
 pub(crate) fn scan(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    scan_elements(call, Kind::Set, false, reply)
+    scan_elements(call, Kind::Set, ScanValues::None, reply)
 }
 
 /// `SRANDMEMBER key [count]`

@@ -205,6 +205,12 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
         if self.add(element, value)? {
             return Ok(true);
         }
+        self.overwrite(element, value)?;
+        Ok(false)
+    }
+
+    /// Writes the value of an element that is there.
+    pub(super) fn overwrite(&mut self, element: &[u8], value: &[u8]) -> Result<()> {
         match &mut self.collection.form {
             Form::Packed { bytes, has_changed } => {
                 *has_changed = true;
@@ -222,7 +228,7 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
                 tx.put(&model.elements, &(rows.object, hash, element), value)?;
             }
         }
-        Ok(false)
+        Ok(())
     }
 
     /// Writes an element with its value, unless the element is there. True if the element is new.
@@ -283,6 +289,27 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
                 }
                 Ok(is_there)
             }
+        }
+    }
+
+    /// The keyspace, for the rows that a type has beside the elements.
+    pub(super) fn keyspace(&mut self) -> &mut Keyspace<'k, 'db> {
+        self.keyspace
+    }
+
+    /// Number under which the elements have rows; `None` for a packed collection.
+    pub(super) fn object(&self) -> Option<u64> {
+        match &self.collection.form {
+            Form::Packed { .. } => None,
+            Form::Rows(rows) => Some(rows.object),
+        }
+    }
+
+    /// The bytes of a packed collection; empty for a larger collection.
+    pub(super) fn packed_bytes(&self) -> &[u8] {
+        match &self.collection.form {
+            Form::Packed { bytes, .. } => bytes,
+            Form::Rows(_) => &[],
         }
     }
 

@@ -34,6 +34,8 @@ pub(crate) mod keyspace;
 pub(crate) mod objects;
 pub(crate) mod packed;
 mod random_elements;
+mod ranks;
+pub(crate) mod sorted_set;
 pub(crate) mod stored_value;
 
 use ensile::{Database, Readable as _, Result, Table};

@@ -19,6 +19,7 @@ mod script_threads;
 mod scripts;
 mod set_aside;
 mod sets;
+mod sorted_sets;
 mod strings;
 mod threads;
 mod transactions;

@@ -1,0 +1,110 @@
+//! Found members of sorted sets with their scores, kept until a reply announces their number, or until they are stored.
+//!
+//! Neighbours: the commands of sorted sets collect, reply and store.
+
+use ensile_resp::{ReplyEncoder, RespVersion};
+
+use super::CommandError;
+use super::arguments::check_key;
+use super::found::FoundTexts;
+use crate::model::Keyspace;
+use crate::model::keyspace::check_copies;
+use crate::model::sorted_set::{MemberPlace, SortedSet};
+
+/// Bytes that the transaction needs beside each stored or removed member, roughly.
+const CHANGED_ROWS_BYTES: usize = 200;
+
+/// Use of the members, which bounds their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MembersUse {
+    Reply,
+    /// The members are stored, or removed.
+    Change,
+}
+
+/// Members one behind the other, each with its score.
+#[derive(Default)]
+pub(super) struct FoundMembers {
+    members: FoundTexts,
+    scores: Vec<f64>,
+}
+
+impl FoundMembers {
+    pub(super) fn push(&mut self, member: &[u8], score: f64) {
+        self.members.push(member);
+        self.scores.push(score);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.scores.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], f64)> {
+        self.members.iter().zip(self.scores.iter().copied())
+    }
+
+    /// True if the use takes no more members. The command is then an error.
+    pub(super) fn is_beyond(&self, members_use: MembersUse) -> bool {
+        match members_use {
+            MembersUse::Reply => self.members.is_beyond_reply(),
+            MembersUse::Change => check_copies(self.change_bytes()).is_err(),
+        }
+    }
+
+    /// Bytes of a transaction that stores or removes the members, roughly.
+    fn change_bytes(&self) -> usize {
+        self.members.bytes() * 2 + self.count() * CHANGED_ROWS_BYTES
+    }
+
+    /// Checks that a transaction can change all members.
+    pub(super) fn check_change(&self) -> Result<(), CommandError> {
+        Ok(check_copies(self.change_bytes())?)
+    }
+
+    /// Writes an array of the members. In the third version of the protocol a member with its score is an array.
+    pub(super) fn write(&self, with_scores: bool, reply: &mut ReplyEncoder<'_>) {
+        let are_pairs = with_scores && reply.version() == RespVersion::Resp3;
+        let is_flat = with_scores && !are_pairs;
+        reply.array(if is_flat { self.count() * 2 } else { self.count() });
+        self.write_members(are_pairs, with_scores, reply);
+    }
+
+    /// Writes an array of pairs, each an array of the member and its score.
+    pub(super) fn write_pairs(&self, reply: &mut ReplyEncoder<'_>) {
+        reply.array(self.count());
+        self.write_members(true, true, reply);
+    }
+
+    /// Writes an array of members and scores by turns.
+    pub(super) fn write_flat(&self, reply: &mut ReplyEncoder<'_>) {
+        reply.array(self.count() * 2);
+        self.write_members(false, true, reply);
+    }
+
+    fn write_members(&self, are_pairs: bool, with_scores: bool, reply: &mut ReplyEncoder<'_>) {
+        for (member, score) in self.iter() {
+            if are_pairs {
+                reply.array(2);
+            }
+            reply.bulk(member);
+            if with_scores {
+                reply.double(score);
+            }
+            if reply.is_beyond() {
+                return;
+            }
+        }
+    }
+
+    /// Stores the members in the place of a key's value. Without members the key is removed.
+    pub(super) fn store(&self, keyspace: &mut Keyspace<'_, '_>, key: &[u8]) -> Result<(), CommandError> {
+        check_key(key)?;
+        self.check_change()?;
+        let mut places: Vec<MemberPlace> =
+            self.iter().map(|(member, score)| MemberPlace::of_member(score, member)).collect();
+        places.sort_unstable();
+        let mut set = SortedSet::replace(keyspace, key)?;
+        set.fill(&places)?;
+        Ok(set.finish()?)
+    }
+}
