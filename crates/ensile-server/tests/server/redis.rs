@@ -3,6 +3,8 @@
 //! `bash ci/redis-compare.sh` runs the comparison. `ENSILE_REDIS` is the address of redis, `ENSILE_SEED` draws the
 //! requests, `ENSILE_REQUESTS` is their number.
 
+mod sorted_set_shapes;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -342,8 +344,20 @@ fn argument(random: &mut Random, letter: char, options: &[&str], words: &mut Vec
     words.push(pick(random, values).to_owned());
 }
 
-fn request(random: &mut Random) -> Vec<String> {
-    let (mut command, mut shape, options) = SHAPES[random.next_below(SHAPES.len() as u64) as usize];
+/// True if the requests of a round are of sorted sets alone, so that these become large.
+fn is_of_sorted_sets(round: u64) -> bool {
+    round % 4 < 2
+}
+
+/// A request of a round.
+fn request(random: &mut Random, round: u64) -> Vec<String> {
+    let shapes = if is_of_sorted_sets(round) { sorted_set_shapes::SHAPES } else { SHAPES };
+    let argument = |random: &mut Random, letter: char, options: &[&str], words: &mut Vec<String>| {
+        if !is_of_sorted_sets(round) || !sorted_set_shapes::argument(random, letter, words) {
+            argument(random, letter, options, words);
+        }
+    };
+    let (mut command, mut shape, options) = shapes[random.next_below(shapes.len() as u64) as usize];
     if random.percent(20) {
         (command, shape) = [("WATCH", "k*k"), ("MULTI", ""), ("EXEC", "")][random.next_below(3) as usize];
     }
@@ -352,7 +366,12 @@ fn request(random: &mut Random) -> Vec<String> {
         words[0] = command.to_ascii_lowercase();
     }
     let (once, repeated) = shape.split_once('*').unwrap_or((shape, ""));
+    // A word within a shape stands for itself.
+    let word = ["BYSCORE", "BYLEX", "MIN"].into_iter().find(|word| once.contains(word));
+    let (once, once_behind) = word.and_then(|word| once.split_once(word)).unwrap_or((once, ""));
     once.chars().for_each(|letter| argument(random, letter, options, &mut words));
+    words.extend(word.map(str::to_owned));
+    once_behind.chars().for_each(|letter| argument(random, letter, options, &mut words));
     if !repeated.is_empty() {
         for _ in 0..random.next_below(4) {
             repeated.chars().for_each(|letter| argument(random, letter, options, &mut words));
@@ -455,6 +474,9 @@ fn permitted(words: &[String], queue: &[Vec<String>], ours: &[u8], theirs: &[u8]
 /// As [`permitted`], for a request that is not `EXEC`.
 fn permitted_of_one(words: &[String], ours: &[u8], theirs: &[u8]) -> Option<&'static str> {
     let name = words[0].to_ascii_uppercase();
+    if let Some(reason) = sorted_set_shapes::permitted(&name, ours, theirs) {
+        return Some(reason);
+    }
     if ours.starts_with(b"-") && ours.starts_with(theirs.strip_suffix(b"\r\n")?) {
         return Some("an error has redis' words, and the remedy behind");
     }
@@ -593,7 +615,7 @@ fn replies_are_those_of_redis() {
             goes_on = true;
         }
         let pair = &mut pairs[random.next_below(PAIRS) as usize];
-        let words = request(&mut random);
+        let words = request(&mut random, at / ROUND);
         let name = words[0].to_ascii_uppercase();
         let is_wrong = name == "EXEC" && words.len() > 1 || name == "PING" && words.len() > 2;
         if pair.queue.is_some() && (matches!(&*name, "HELLO" | "AUTH") || is_wrong) {
@@ -605,7 +627,8 @@ fn replies_are_those_of_redis() {
         goes_on = differences.compare(&words, queued.as_deref().unwrap_or_default(), &ours, &theirs);
         pair.note_queue(words, &theirs, queued);
     }
-    for (command, ..) in SHAPES.iter().filter(|(command, ..)| !matches!(*command, "NONE" | "OBJECT")) {
+    let shapes = SHAPES.iter().chain(sorted_set_shapes::SHAPES);
+    for (command, ..) in shapes.filter(|(command, ..)| !matches!(*command, "NONE" | "OBJECT")) {
         pairs[0].reset("2");
         let words = ["COMMAND", "INFO", command].map(str::to_owned);
         let (ours, theirs) = pairs[0].ask(&words);
