@@ -211,7 +211,9 @@ impl Commit<'_, '_> {
     fn run(mut self) -> Result<Committed> {
         let versions = self.worker.blocks.place();
         let committed = self.prepare_and_take_effect();
-        self.give_back_displaced();
+        if !self.shared.settings.commits_plainly {
+            self.give_back_beside();
+        }
         match &committed {
             Ok(committed) => {
                 self.worker.count(true);
@@ -225,24 +227,33 @@ impl Commit<'_, '_> {
                 self.abandon(versions);
             }
         }
+        committed
+    }
+
+    /// Gives back the copies that were not left to a picture, and the memory that is set aside and not used.
+    #[inline]
+    fn give_back_beside(&mut self) {
+        debug_assert!(!self.shared.settings.commits_plainly, "a plain commit copies and sets aside nothing");
+        self.give_back_displaced();
         if self.shared.settings.is_memory_limited {
             self.worker.blocks.end_set_aside();
         }
-        committed
     }
 
     /// Prepares the commit, and enters the critical section. Repeats both while a turn, a lock, or a lack of log space
     /// or copies sends the commit back.
     #[inline(always)]
     fn prepare_and_take_effect(&mut self) -> Result<Committed> {
-        let log_bytes = if self.shared.settings.is_memory_limited {
+        let settings = &self.shared.settings;
+        let commits_plainly = settings.commits_plainly;
+        let log_bytes = if !commits_plainly && settings.is_memory_limited {
             self.prepare_with_room()?
         } else {
             self.place()?;
             self.reserve()?
         };
         loop {
-            if !self.shared.settings.commits_plainly {
+            if !commits_plainly {
                 self.prepare_displaced();
             }
             match self.bind_and_take_effect() {

@@ -19,7 +19,7 @@ pub(crate) struct Settings {
     pub(crate) before_images: bool,
     /// True if the operating system has a commit before the release of the commit's first lock (B1).
     pub(crate) process_safe: bool,
-    /// True without before-images, pictures and process safety: a commit tests all three at once.
+    /// True without before-images, pictures, process safety and a limit of the memory: a commit tests all four at once.
     pub(crate) commits_plainly: bool,
     pub(crate) garbage_bytes_max: u64,
     /// True if the memory in use has a limit (M4).
@@ -42,7 +42,7 @@ impl Settings {
         assert!(!(has_loggers && self.is_without_log), "nothing is logged in a database without a log");
         let before_images = self.before_images && has_loggers;
         let process_safe = has_loggers && self.durability == Durability::Process;
-        let commits_plainly = !before_images && !self.pictures && !process_safe;
+        let commits_plainly = !before_images && !self.pictures && !process_safe && !self.is_memory_limited;
         Self { before_images, process_safe, commits_plainly, ..self }
     }
 }
