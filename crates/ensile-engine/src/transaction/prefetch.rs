@@ -4,11 +4,16 @@
 //! Neighbours: `sets::multi_get` descends for the keys together; `typed_api` encodes the keys.
 
 use super::Transaction;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::sets::context::{Context, KeptContext};
+use crate::sets::write_set::WriteSet;
 use crate::shared_state::SharedState;
 use crate::tables::TableCore;
+
+/// Error text for the prefetch of keys for several transactions behind a read or a write.
+const NOT_FIRST: &str =
+    "prefetch_ahead comes before all reads and writes of the transaction: begin another transaction";
 
 impl Transaction<'_> {
     /// Announces the keys that the transaction is about to read or write, and fetches the keys from memory together.
@@ -35,6 +40,29 @@ impl Transaction<'_> {
     /// # Errors
     /// `Error::Expired`: run the transaction again.
     pub fn prefetch(&mut self, keys: impl FnOnce(&mut Prefetch<'_>)) -> Result<()> {
+        self.announce(keys, |_| {})
+    }
+
+    /// As [`Transaction::prefetch`], for this transaction and the next transactions in its place
+    /// ([`begin_again`](Self::begin_again)): each finds the named keys. Call `prefetch_ahead` once, before all else.
+    ///
+    /// # Errors
+    /// As for [`Transaction::prefetch`]. [`Error::Misuse`] if the transaction has read or written before.
+    pub fn prefetch_ahead(&mut self, keys: impl FnOnce(&mut Prefetch<'_>)) -> Result<()> {
+        self.check_alive()?;
+        if !self.run_outside_call(|context| context.sets.is_empty() && context.sets.writes.keys.is_empty()) {
+            return Err(Error::Misuse(NOT_FIRST.to_owned()));
+        }
+        self.announce(keys, |writes| writes.activate(0, writes.keys.len()))
+    }
+
+    /// Announces keys, and descends for them. `keep` is called between the two.
+    #[inline(always)]
+    fn announce(
+        &mut self,
+        keys: impl FnOnce(&mut Prefetch<'_>),
+        keep: impl FnOnce(&mut WriteSet<'_>),
+    ) -> Result<()> {
         self.check_alive()?;
         self.database.life.check_process()?;
         let Some(Session { kept, .. }) = &mut *self.session else {
@@ -43,6 +71,7 @@ impl Transaction<'_> {
         let shared: &SharedState = &self.database;
         let from = kept.run_outside_call(|context| context.sets.writes.keys.len());
         keys(&mut Prefetch { database: shared.life.id, kept });
+        kept.run_outside_call(|context| keep(&mut context.sets.writes));
         kept.enter(
             |pinned, Context { sets, descents, .. }| {
                 descents.descend_announced(&mut sets.writes, from, |id| shared.tables.table(id), pinned);

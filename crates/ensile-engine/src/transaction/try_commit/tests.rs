@@ -507,3 +507,74 @@ fn o8_a_waker_that_closes_the_database_of_a_turn_is_answered() -> Result<()> {
     assert!(matches!(tx.try_commit(Waker::noop()), Err(Error::Closed)));
     Ok(())
 }
+
+#[test]
+fn a_transaction_that_begins_again_is_another_transaction() -> Result<()> {
+    let db = Database::in_memory()?;
+    let rows = db.table::<u64, Vec<u8>>("rows")?;
+    let mut tx = db.begin();
+    assert!(matches!(tx.begin_again(), Err(Error::Misuse(_))), "the transaction is open");
+    tx.put(&rows, &1, &vec![1])?;
+    let first = tx.try_commit_epoch(Waker::noop())?;
+    assert!(matches!(tx.get(&rows, &1), Err(Error::Misuse(_))), "the transaction has ended");
+    tx.begin_again()?;
+    // The first transaction has read nothing for the second, and locks nothing.
+    db.run(|other| other.put(&rows, &1, &vec![2; 900]))?;
+    assert_eq!(tx.get(&rows, &1)?, Some(vec![2; 900]));
+    db.run(|other| other.put(&rows, &1, &vec![3]))?;
+    tx.put(&rows, &2, &vec![3])?;
+    assert!(matches!(tx.try_commit(Waker::noop()), Err(Error::Conflict)), "its read has changed");
+    tx.begin_again()?;
+    assert_eq!((tx.get(&rows, &1)?, tx.get(&rows, &2)?), (Some(vec![3]), None));
+    assert!(tx.try_commit_epoch(Waker::noop())? >= first);
+    tx.begin_again()?;
+    db.close()?;
+    tx.put(&rows, &1, &vec![4])?;
+    assert!(matches!(tx.try_commit(Waker::noop()), Err(Error::Closed)));
+    assert!(matches!(tx.begin_again(), Err(Error::Closed)));
+    Ok(())
+}
+
+#[test]
+fn keys_that_are_fetched_ahead_show_each_transaction_the_newest_rows() -> Result<()> {
+    let db = Database::in_memory()?;
+    let rows = db.table::<u64, Vec<u8>>("rows")?;
+    db.run(|tx| (0..8).try_for_each(|key| tx.put(&rows, &key, &vec![0])))?;
+    // Few keys are compared, more keys have a filter.
+    for keys in [2, 16] {
+        let mut tx = db.begin();
+        tx.prefetch_ahead(|prefetch| (0..keys).for_each(|key| prefetch.key(&rows, &key)))?;
+        for turn in 1..5 {
+            for key in 0..20 {
+                // A row of another length gets another record.
+                let before = vec![turn; 1 + usize::from(turn) * 300];
+                db.run(|other| other.put(&rows, &key, &before))?;
+                assert_eq!(tx.get(&rows, &key)?, Some(before.clone()), "{key} in turn {turn}");
+                tx.put(&rows, &key, &[&before[..], &[9]].concat())?;
+                assert_eq!(tx.get(&rows, &key)?.map(|row| row.len()), Some(before.len() + 1));
+                tx.try_commit(Waker::noop())?;
+                tx.begin_again()?;
+                assert!(tx.delete(&rows, &key)?);
+                tx.try_commit(Waker::noop())?;
+                tx.begin_again()?;
+                assert_eq!(tx.get(&rows, &key)?, None);
+                db.run(|other| other.put(&rows, &key, &vec![8]))?;
+                tx.put(&rows, &20, &vec![7])?;
+                assert!(matches!(tx.try_commit(Waker::noop()), Err(Error::Conflict)), "the key was absent");
+                tx.begin_again()?;
+            }
+        }
+    }
+    let mut tx = db.begin();
+    tx.prefetch_ahead(|prefetch| prefetch.key(&rows, &1))?;
+    db.run(|other| other.put(&rows, &1, &vec![1; 900]))?;
+    tx.put(&rows, &1, &vec![2])?;
+    assert!(matches!(tx.try_commit(Waker::noop()), Err(Error::Conflict)), "the fetched record was replaced");
+    tx.begin_again()?;
+    tx.put(&rows, &1, &vec![2])?;
+    tx.try_commit(Waker::noop())?;
+    let mut tx = db.begin();
+    tx.get(&rows, &1)?;
+    assert!(matches!(tx.prefetch_ahead(|_| {}), Err(Error::Misuse(_))), "a read came before");
+    Ok(())
+}
