@@ -8,6 +8,7 @@ mod conflicts;
 mod entry;
 mod hashes;
 mod keys;
+mod lists;
 mod publish;
 mod scripts;
 mod server;
@@ -33,6 +34,7 @@ const KINDS: &[&[Command]] = &[
     strings::COMMANDS,
     keys::COMMANDS,
     hashes::COMMANDS,
+    lists::COMMANDS,
     publish::COMMANDS,
     sets::COMMANDS,
     scripts::COMMANDS,

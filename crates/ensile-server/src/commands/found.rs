@@ -4,6 +4,8 @@
 
 use ensile_resp::ReplyEncoder;
 
+use crate::model::KEY_BYTES_MAX;
+
 /// Texts one behind the other.
 #[derive(Default)]
 pub(super) struct FoundTexts {
@@ -37,6 +39,12 @@ impl FoundTexts {
         debug_assert!(at < self.ends.len(), "the place is below the number of texts");
         let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.bytes[begin..self.ends[at]]
+    }
+
+    /// True if a reply may have no room for the texts. A command that takes texts away refuses before.
+    pub(super) fn may_be_beyond_reply(&self) -> bool {
+        let lengths = (self.ends.len() + 4) * "$16777216\r\n\r\n".len();
+        self.bytes.len() + lengths + KEY_BYTES_MAX > ensile_serving::REPLY_BYTES
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {

@@ -17,6 +17,7 @@ mod found;
 mod found_members;
 pub(crate) mod hashes;
 pub(crate) mod keys;
+pub(crate) mod lists;
 mod random_elements;
 mod scan;
 mod scores;

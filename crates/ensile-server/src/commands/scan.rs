@@ -25,8 +25,11 @@ const COUNT_MAX: i64 = 1 << 20;
 /// Length of all found elements after which a step ends, in bytes. A reply has room for one value more.
 const ELEMENT_BYTES_MAX: usize = 8 << 20;
 
-/// The cursor of a request.
+/// The cursor of a request. Redis reads an empty cursor as 0.
 pub(super) fn cursor(text: &[u8]) -> Result<u64, CommandError> {
+    if text.is_empty() {
+        return Ok(0);
+    }
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(CommandError::Cursor)
 }
 

@@ -8,8 +8,8 @@
 //! | `expiries` | time in milliseconds, content id, hash of the key, the key | nothing |
 //! | `abandoned` | content id | nothing: `FLUSHDB` has left the content, and the sweeper removes its rows |
 //! | `elements` | object, hash of the element, the element | value of a field, or score ([`elements`]) |
-//! | `stripes` | object, stripe | number of elements, number of changes |
-//! | `items` | object, position | item of a list |
+//! | `stripes` | object, stripe | number of elements or position of an end, number of changes |
+//! | `items` | object, position | item of a list ([`item_rows`]) |
 //! | `scores` | object, score in the order of numbers, member | nothing |
 //! | `ranks` | object, level, score, member | number of members of a block |
 //! | `removed_objects` | object | nothing: no key has the object, and the sweeper removes its rows |
@@ -30,7 +30,9 @@
 
 pub(crate) mod contents;
 pub(crate) mod elements;
+mod item_rows;
 pub(crate) mod keyspace;
+pub(crate) mod list;
 pub(crate) mod objects;
 pub(crate) mod packed;
 mod random_elements;

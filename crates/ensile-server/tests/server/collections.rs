@@ -61,6 +61,8 @@ fn a_value_of_another_type_is_refused_and_can_be_replaced() {
     {
         assert_eq!(rig.ask(rig.client, request), WRONG, "{request}");
     }
+    let refused = "-ERR The specified keys must contain string values";
+    assert_eq!(rig.ask(rig.client, "LCS h s"), refused);
     for request in ["HGET s f", "HSET s f v", "HDEL s f", "HLEN s", "HGETALL s"] {
         assert_eq!(rig.ask(rig.client, request), WRONG, "{request}");
     }

@@ -8,6 +8,7 @@ mod durable_replies;
 mod expiry;
 mod hashes;
 mod keys;
+mod lists;
 mod loading;
 mod publish;
 mod redis;

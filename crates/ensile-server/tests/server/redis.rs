@@ -15,9 +15,9 @@ use super::rig::shown;
 use super::threads::{Connection, running};
 
 /// Requests: the command, a letter for each argument, and the options. The letters: a key (k), mostly a key of a hash
-/// (h) or of a set (t), a value (v), a whole number (i), a number with a fraction (f), seconds (s), a database (d), a
-/// pattern (p), a cursor (c), a field or a member (m), a number of random elements (n), many members (M), many pairs
-/// (P), options (o). A star repeats the group behind.
+/// (h), of a set (t) or of a list (l), a value (v), a whole number (i), a number with a fraction (f), seconds (s), a
+/// database (d), a pattern (p), a cursor (c), a field or a member (m), a number of random elements (n), many members
+/// (M), many pairs (P), options (o). A star repeats the group behind.
 const SHAPES: &[(&str, &str, &[&str])] = &[
     ("GET", "k", &[]),
     (
@@ -165,6 +165,65 @@ const SHAPES: &[(&str, &str, &[&str])] = &[
     ("SINTERCARD", "ito", &["LIMIT 1", "LIMIT 0", "LIMIT -1", "LIMIT x", "LIMIT", "limit 2", "BOGUS 1"]),
     ("SINTERCARD", "itt*t", &[]),
     ("SSCAN", "tco", &["MATCH *", "MATCH m*", "COUNT 1000", "COUNT 0", "COUNT x", "MATCH", "BOGUS 1"]),
+    ("LPUSH", "lv*v", &[]),
+    ("RPUSH", "lv*v", &[]),
+    ("RPUSH", "lv*v", &[]),
+    ("RPUSH", "lM", &[]),
+    ("LPUSH", "lM", &[]),
+    ("LPUSHX", "lv*v", &[]),
+    ("RPUSHX", "lv*v", &[]),
+    ("LPOP", "lo", &["1", "2", "0", "-1", "x", "100"]),
+    ("RPOP", "lo", &["1", "2", "0", "-1", "x", "100"]),
+    ("LLEN", "l", &[]),
+    ("LINDEX", "li", &[]),
+    ("LRANGE", "lii", &[]),
+    ("LSET", "liv", &[]),
+    ("LINSERT", "lo", &["BEFORE x new", "AFTER x new", "after 12 0", "before -5 x", "AFTER", "UNDER x new"]),
+    ("LREM", "liv", &[]),
+    ("LTRIM", "lii", &[]),
+    (
+        "LPOS",
+        "lvo",
+        &[
+            "RANK 1",
+            "RANK -1",
+            "RANK 0",
+            "RANK 2",
+            "rank -2",
+            "RANK x",
+            "COUNT 0",
+            "COUNT 2",
+            "COUNT -1",
+            "COUNT",
+            "MAXLEN 2",
+            "MAXLEN 0",
+            "MAXLEN -1",
+            "BOGUS 1",
+        ],
+    ),
+    ("LMOVE", "llo", &["LEFT RIGHT", "RIGHT LEFT", "left left", "RIGHT RIGHT", "LEFT", "UP LEFT", "LEFT UP"]),
+    ("RPOPLPUSH", "ll", &[]),
+    (
+        "LMPOP",
+        "o",
+        &[
+            "1 l1 LEFT",
+            "2 l1 l2 RIGHT",
+            "1 l1 LEFT COUNT 2",
+            "2 l2 l3 right count 10",
+            "0 l1 LEFT",
+            "x a LEFT",
+            "3 l1 l2 LEFT",
+            "1 l1 UP",
+            "1 l1 LEFT COUNT 0",
+            "1 l1 LEFT COUNT 1 COUNT 2",
+            "-1 l1 LEFT",
+            "1 l1 LEFT COUNT",
+            "3 l3 none l2 LEFT",
+            "1 l1 LEFT BOGUS",
+            "9223372036854775807 l1 LEFT",
+        ],
+    ),
     ("WATCH", "k*k", &[]),
     ("UNWATCH", "", &[]),
     ("MULTI", "", &[]),
@@ -307,7 +366,8 @@ fn argument(random: &mut Random, letter: char, options: &[&str], words: &mut Vec
     let values: &[&str] = match letter {
         'h' if random.percent(90) => &["h1", "h2", "h3"],
         't' if random.percent(90) => &["s1", "s2", "s3", "s4"],
-        'k' | 'h' | 't' => KEYS,
+        'l' if random.percent(90) => &["l1", "l2", "l3"],
+        'k' | 'h' | 't' | 'l' => KEYS,
         'v' => VALUES,
         'i' => WHOLE,
         'f' => FLOATS,
@@ -333,7 +393,7 @@ fn argument(random: &mut Random, letter: char, options: &[&str], words: &mut Vec
             }
             return;
         }
-        'c' => &["0", "0", "0", "x", "1x", " 1"],
+        'c' => &["0", "0", "0", "", "x", "1x", " 1"],
         _ => {
             for _ in 0..random.next_below(4) {
                 words.extend(pick(random, options).split(' ').map(str::to_owned));

@@ -131,6 +131,41 @@ fn messages_of_a_publisher_keep_their_order_over_all_loops() {
 }
 
 #[test]
+fn every_item_of_a_queue_is_popped_once_in_its_order() {
+    const ITEMS: u64 = 1500;
+    let server = running();
+    let popped = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = Connection::open(server.address());
+            for number in 0..ITEMS {
+                assert!(client.line(&format!("LPUSH queue {number}")).starts_with(':'));
+            }
+        });
+        let consume = || {
+            let (mut client, mut popped) = (Connection::open(server.address()), Vec::new());
+            loop {
+                match client.line("RPOP queue").split_once(' ') {
+                    Some((_, item)) => popped.push(item.parse::<u64>().expect("a number")),
+                    // The other consumer may have the last item.
+                    None if client.line("GET done") == "$1 1" => return popped,
+                    None => {}
+                }
+                if popped.last() == Some(&(ITEMS - 1)) {
+                    client.line("SET done 1");
+                }
+            }
+        };
+        let consumers = [scope.spawn(consume), scope.spawn(consume)];
+        consumers.map(|consumer| consumer.join().expect("a consumer ends"))
+    });
+    assert!(popped.iter().all(|items| items.is_sorted()), "a queue keeps its order");
+    let mut all = popped.concat();
+    all.sort_unstable();
+    assert!(all.iter().copied().eq(0..ITEMS), "{} items", all.len());
+    server.stop().expect("a server without a log");
+}
+
+#[test]
 fn counts_of_keys_are_right_after_flushes_among_writes() {
     const CLIENTS: u64 = 4;
     const ROUNDS: u64 = 1500;
