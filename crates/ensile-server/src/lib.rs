@@ -37,6 +37,7 @@ mod command_figures;
 mod command_table;
 mod commands;
 mod contest;
+mod disk_wait;
 mod effects;
 mod execution;
 mod load_progress;

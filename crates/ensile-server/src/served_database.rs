@@ -8,6 +8,7 @@ use std::task::Waker;
 use ensile::stats::Health;
 use ensile::{Database, Error, Transaction};
 use ensile_base::Epoch;
+use ensile_base::random::Random;
 use ensile_base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering};
 use ensile_resp::Request;
 use ensile_serving::{ClientState, DurableEpoch, DurableEpochs, LogState, ServiceCall, loop_waker};
@@ -19,6 +20,7 @@ use crate::calendar::Calendar;
 use crate::channels::{Channels, Listeners, LoopMailBox, Subscriptions};
 use crate::command_figures::{CommandFigures, LoopFigures};
 use crate::contest::Contest;
+use crate::disk_wait::DiskWait;
 use crate::effects::Effects;
 use crate::load_progress::LoadProgress;
 use crate::model::Model;
@@ -58,6 +60,8 @@ pub(crate) struct ServedDatabase {
     channels: Channels,
     waiting: Arc<WaitingClients>,
     calendar: Calendar,
+    /// Name of this run, which no other run has.
+    run_id: String,
     /// Time of the start in milliseconds since 1970.
     begun_millis: u64,
     save_time: Arc<SaveTime>,
@@ -150,6 +154,8 @@ pub(crate) struct ClientData {
     pub(crate) subscriptions: Subscriptions,
     /// Losses of the request that is set aside.
     pub(crate) contest: Contest,
+    /// Wait of the request that is set aside for the disk.
+    pub(crate) disk_wait: Option<DiskWait>,
     /// A command that waits for its commit.
     pub(crate) pending: Option<PendingCommit>,
     /// An `EXEC` that waits for its commit.
@@ -249,6 +255,15 @@ pub(crate) struct ServedSettings {
     pub(crate) script_millis_max: u64,
 }
 
+/// A new name of a run, in redis' form.
+fn new_run_id() -> String {
+    let digits = format!("{:032x}{:032x}", Random::unique_128(), Random::unique_128());
+    digits[..RUN_ID_DIGITS].to_owned()
+}
+
+/// Length of the name of a run.
+const RUN_ID_DIGITS: usize = 40;
+
 impl ServedDatabase {
     /// A server whose database is loaded later.
     ///
@@ -293,6 +308,7 @@ impl ServedDatabase {
             figures: Mutex::new(Vec::new()),
             channels: Channels::default(),
             waiting: Arc::new(WaitingClients::default()),
+            run_id: new_run_id(),
             begun_millis: calendar.millis(),
             calendar,
             script_cache: ScriptCache::default(),
@@ -361,6 +377,11 @@ impl ServedDatabase {
     /// Time since the start in seconds.
     pub(crate) fn uptime_seconds(&self) -> u64 {
         self.calendar.millis().saturating_sub(self.begun_millis) / 1000
+    }
+
+    /// Name of this run: 40 hexadecimal digits.
+    pub(crate) fn run_id(&self) -> &str {
+        &self.run_id
     }
 
     /// State of a new loop, with a stripe of its own. The loop counts this number of commands.

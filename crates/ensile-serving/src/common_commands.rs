@@ -8,11 +8,13 @@
 
 use std::fmt::Write as _;
 
-use ensile_resp::{ReplyEncoder, Request, integer};
+use ensile_resp::{ReplyEncoder, Request, RequestDecoder, encode_request, integer};
 
 use crate::command::{CommandInfo, Subcommand, WhileQueueing, is_called, takes};
+use crate::glob;
 use crate::handshake;
 use crate::info::{InfoText, VERSION};
+use crate::limits::REQUEST_LIMITS;
 use crate::outcome::{ANSWERED, Outcome};
 use crate::queue::CommandQueue;
 use crate::reply::{NewReply, SHOWN_BYTES, shown_part, shown_word};
@@ -62,7 +64,7 @@ const COMMANDS: [CommonCommand; 17] = [
         &CLIENT,
         "Tells and sets names: ID, GETNAME, SETNAME, SETINFO, UNBLOCK",
     ),
-    with_subcommands("COMMAND", -1, &[], &COMMAND, "Tells the commands: COUNT, DOCS, INFO"),
+    with_subcommands("COMMAND", -1, &[], &COMMAND, "Tells the commands: COUNT, DOCS, GETKEYS, INFO, LIST"),
     with_subcommands("CONFIG", -2, &["admin"], &CONFIG, "Tells parameters: GET"),
     common("INFO", -1, &[], Queued, "Tells figures"),
     common("BGSAVE", -1, &["admin"], Queued, "Asks for a checkpoint"),
@@ -77,12 +79,20 @@ const CLIENT: [Subcommand; 5] = [
     Subcommand::new("SETINFO", 4),
     Subcommand::new("UNBLOCK", -3),
 ];
-const COMMAND: [Subcommand; 3] =
-    [Subcommand::new("COUNT", 2), Subcommand::new("DOCS", -2), Subcommand::new("INFO", -2)];
+const COMMAND: [Subcommand; 5] = [
+    Subcommand::new("COUNT", 2),
+    Subcommand::new("DOCS", -2),
+    Subcommand::new("GETKEYS", -3),
+    Subcommand::new("INFO", -2),
+    Subcommand::new("LIST", -2),
+];
 const CONFIG: [Subcommand; 1] = [Subcommand::new("GET", -2)];
 
 /// Largest number of names in a `COMMAND INFO` or `COMMAND DOCS`: each name is compared with every command.
 const NAMES_MAX: usize = 1024;
+
+/// Longest pattern of names in bytes. The time of a match grows with the product of both lengths.
+const PATTERN_BYTES_MAX: usize = 1 << 10;
 
 /// First words of lines of HTTP. A page in a browser can send HTTP to any port of its machine, with commands in the
 /// body of a POST.
@@ -277,6 +287,9 @@ pub fn all_commands<S: ServedProgram>() -> impl Iterator<Item = &'static Command
 }
 
 fn tell_commands<S: ServedProgram>(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
+    if request.get(1).is_some_and(|word| is_called(word, "GETKEYS")) {
+        return tell_keys::<S>(request, reply);
+    }
     let named = || request.iter().skip(2);
     let count = all_commands::<S>().count();
     debug_assert!(count >= S::commands().len(), "each command of the service is told");
@@ -288,6 +301,29 @@ fn tell_commands<S: ServedProgram>(request: Request<'_>, reply: &mut ReplyEncode
         None => {
             reply.array(count);
             all_commands::<S>().for_each(|info| tell_command(info, reply));
+        }
+        Some(word) if is_called(word, "LIST") => {
+            let matches = match (request.get(2), request.get(3), request.get(4)) {
+                (None, ..) => None,
+                (Some(filter), Some(by), Some(pattern))
+                    if request.len() == 5
+                        && is_called(filter, "FILTERBY")
+                        && is_called(by, "PATTERN")
+                        && pattern.len() <= PATTERN_BYTES_MAX =>
+                {
+                    Some(pattern.to_ascii_lowercase())
+                }
+                _ => {
+                    return reply
+                        .error("ERR", "COMMAND LIST takes FILTERBY PATTERN and a pattern, or nothing");
+                }
+            };
+            let names: Vec<String> = all_commands::<S>()
+                .map(|info| info.name.to_ascii_lowercase())
+                .filter(|name| matches.as_ref().is_none_or(|pattern| glob::matches(pattern, name.as_bytes())))
+                .collect();
+            reply.array(names.len());
+            names.iter().for_each(|name| reply.bulk(name.as_bytes()));
         }
         Some(word) if is_called(word, "COUNT") => reply.integer(i64::try_from(count).unwrap_or(i64::MAX)),
         Some(word) if is_called(word, "INFO") => {
@@ -317,6 +353,35 @@ fn tell_commands<S: ServedProgram>(request: Request<'_>, reply: &mut ReplyEncode
         }
         Some(_) => debug_assert!(false, "`find` has refused other subcommands"),
     }
+}
+
+/// `COMMAND GETKEYS command argument ..`: the keys of a request.
+fn tell_keys<S: ServedProgram>(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
+    let words: Vec<&[u8]> = request.iter().skip(2).collect();
+    let mut encoded = Vec::new();
+    encode_request(&mut encoded, &words);
+    let mut decoder = RequestDecoder::new(REQUEST_LIMITS);
+    let requests = decoder.decode(&encoded, 1);
+    debug_assert_eq!(requests.len(), 1, "a part of a request is within the limits of requests");
+    let Some(asked) = requests.get(0) else {
+        return reply.error("ERR", "Invalid arguments specified for command");
+    };
+    let name = asked.get(0).unwrap_or_default();
+    let Some(info) = all_commands::<S>().find(|info| is_called(name, info.name)) else {
+        return reply.error("ERR", "Invalid command specified");
+    };
+    if !info.can_have_keys() {
+        return reply.error("ERR", "The command has no key arguments");
+    }
+    if !info.takes(asked.len()) {
+        return reply.error("ERR", "Invalid number of arguments specified for command");
+    }
+    let keys: Vec<&[u8]> = info.keys_of(asked).collect();
+    if keys.is_empty() {
+        return reply.error("ERR", "Invalid arguments specified for command");
+    }
+    reply.array(keys.len());
+    keys.iter().for_each(|key| reply.bulk(key));
 }
 
 fn unknown_subcommand(word: &[u8], info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {

@@ -48,6 +48,7 @@ pub(crate) const GROUPS: [CommandGroup; 12] = [
             "FLUSHALL",
             "FLUSHDB",
             "KEYS",
+            "MEMORY",
             "MOVE",
             "OBJECT",
             "PERSIST",

@@ -4,6 +4,7 @@
 //!
 //! Neighbours: `ensile-serving` replies the text; the database and the server count.
 
+use ensile::checkpoint::CheckpointProgress;
 use ensile::stats::Stats;
 use ensile_base::sync::Ordering;
 use ensile_serving::{DurableEpochs as _, InfoText, LogState, ServerFigures};
@@ -35,6 +36,7 @@ pub(crate) fn write_info(server: &ServedDatabase, user: &User, figures: &ServerF
     text.add("panicked_commands", figures.panicked);
     text.add("evicted_clients", figures.evicted);
     text.add("evicted_keys", 0);
+    text.add("latest_fork_usec", 0);
     text.add("slow_subscribers", figures.slow_listeners);
     let channels = server.channels().figures();
     text.add("pubsub_channels", channels.channels);
@@ -46,6 +48,10 @@ pub(crate) fn write_info(server: &ServedDatabase, user: &User, figures: &ServerF
     text.add_heading("Replication");
     text.add("role", "master");
     text.add("connected_slaves", 0);
+    text.add("master_replid", server.run_id());
+    text.add("master_repl_offset", 0);
+    text.add_heading("Cluster");
+    text.add("cluster_enabled", 0);
     write_epochs(&stats, text);
     if user.has_all_keys() {
         write_keyspace(server, text);
@@ -57,6 +63,7 @@ fn write_server(server: &ServedDatabase, figures: &ServerFigures, text: &mut Inf
     text.add("redis_version", REDIS_VERSION);
     text.add("ensile_version", env!("CARGO_PKG_VERSION"));
     text.add("redis_mode", "standalone");
+    text.add("run_id", server.run_id());
     text.add("process_id", std::process::id());
     text.add("uptime_in_seconds", server.uptime_seconds());
     text.add("uptime_in_days", server.uptime_seconds() / (24 * 3600));
@@ -109,13 +116,28 @@ fn write_persistence(server: &ServedDatabase, stats: &Stats, text: &mut InfoText
     text.add_some("log_error", stats.log_health.as_ref().and_then(|health| health.reason()));
     if let Some(checkpoints) = &stats.checkpoints {
         server.save_time().look(stats);
-        text.add("rdb_bgsave_in_progress", u8::from(checkpoints.running.is_some()));
+        let running = checkpoints.running.as_ref();
+        text.add("current_save_keys_processed", running.map_or(0, |running| running.entries));
+        text.add("current_save_keys_total", running.map_or(0, expected_entries));
+        text.add("current_cow_peak", 0);
+        text.add("rdb_bgsave_in_progress", u8::from(running.is_some()));
+        text.add("rdb_last_cow_size", 0);
+        let last_seconds = checkpoints.last.as_ref().map(|last| last.elapsed.as_secs());
+        text.add(
+            "rdb_last_bgsave_time_sec",
+            last_seconds.map_or(-1, |time| i64::try_from(time).unwrap_or(-1)),
+        );
         text.add("rdb_last_save_time", server.save_time().seconds());
         text.add("rdb_last_bgsave_status", if checkpoints.last_error.is_none() { "ok" } else { "err" });
         text.add_some("checkpoint_last_error", checkpoints.last_error.as_ref());
         text.add("checkpoints_installed", checkpoints.installed);
         text.add("checkpoints_failed", checkpoints.failed);
     }
+}
+
+/// Number of entries of a checkpoint under way, from its progress.
+fn expected_entries(running: &CheckpointProgress) -> u64 {
+    if running.share > 0.0 { (running.entries as f64 / running.share) as u64 } else { running.entries }
 }
 
 fn write_epochs(stats: &Stats, text: &mut InfoText) {

@@ -4,6 +4,7 @@
 
 pub(crate) mod acl;
 mod info;
+pub(crate) mod saves;
 
 use ensile_resp::Request;
 use ensile_serving::command::is_called;

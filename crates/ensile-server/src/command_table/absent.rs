@@ -30,7 +30,6 @@ pub(super) const COMMANDS: &[Command] = &[
     missing_command("SORT_RO"),
     missing_command("DUMP"),
     missing_command("RESTORE"),
-    missing_command("SAVE"),
     missing_command("MIGRATE"),
     missing_command("MONITOR"),
     missing_command("MODULE"),

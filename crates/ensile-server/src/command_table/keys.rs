@@ -8,7 +8,7 @@ use super::entry::{
 };
 use crate::command::Command;
 use crate::command::CommandFunction::Data;
-use crate::commands::{expiry, keys};
+use crate::commands::{expiry, keys, memory};
 use ensile_serving::command::Subcommand;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -42,6 +42,7 @@ pub(super) const COMMANDS: &[Command] = &[
         Data(keys::object),
         "Tells properties of a value: ENCODING, REFCOUNT",
     ),
+    with_subcommands("MEMORY", READ_SLOW, &MEMORY, Data(memory::memory), "Tells the bytes of a value: USAGE"),
     data(
         "EXPIRE",
         -3,
@@ -94,4 +95,12 @@ const OBJECT: [Subcommand; 5] = [
     Subcommand::new("IDLETIME", 3).keys(SECOND),
     Subcommand::new("FREQ", 3).keys(SECOND),
     Subcommand::new("HELP", 2),
+];
+const MEMORY: [Subcommand; 6] = [
+    Subcommand::new("USAGE", -3).keys(SECOND),
+    Subcommand::new("DOCTOR", 2),
+    Subcommand::new("HELP", 2),
+    Subcommand::new("MALLOC-STATS", 2),
+    Subcommand::new("PURGE", 2),
+    Subcommand::new("STATS", 2),
 ];

@@ -3,7 +3,7 @@
 //! Neighbours: `command_table` puts all commands together.
 
 use super::entry::{ADMIN, ALL, CONNECTION, NO_KEYS, at_once, server, with_subcommands};
-use crate::admin::acl;
+use crate::admin::{acl, saves};
 use crate::command::Command;
 use crate::command::CommandFunction::Server;
 use crate::{admin, execution};
@@ -28,6 +28,15 @@ pub(super) const COMMANDS: &[Command] = &[
         ADMIN,
         Server(admin::begin_checkpoint),
         "Begins a checkpoint, which shortens the log",
+    )
+    .refused_while_queueing(),
+    server("SAVE", 1, ADMIN, Server(saves::save), "Makes a checkpoint").refused_while_queueing(),
+    server(
+        "WAITAOF",
+        4,
+        &["noscript"],
+        Server(saves::wait_for_log),
+        "Waits until the client's changes are on disk: numlocal 1, numreplicas 0, timeout",
     )
     .refused_while_queueing(),
     with_subcommands(

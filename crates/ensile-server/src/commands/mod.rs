@@ -18,6 +18,7 @@ mod found_members;
 pub(crate) mod hashes;
 pub(crate) mod keys;
 pub(crate) mod lists;
+pub(crate) mod memory;
 mod random_elements;
 mod scan;
 mod scores;

@@ -62,7 +62,7 @@ pub(crate) type ExpiryRow = (i64, u32, u64, Vec<u8>);
 const KEY_HASH_SEED: u32 = 0;
 
 /// Bytes of a row's key before the client's key.
-const KEY_PREFIX_BYTES: usize = size_of::<u32>() + size_of::<u64>();
+pub(crate) const KEY_PREFIX_BYTES: usize = size_of::<u32>() + size_of::<u64>();
 
 /// Longest key in bytes. The row in `expiries` also has a time.
 pub(crate) const KEY_BYTES_MAX: usize =

@@ -15,6 +15,7 @@ use ensile::codec::KeyBounds;
 use ensile::{Error, Key, Prefix, Readable, Result, Table, Transaction, Value};
 
 use super::Model;
+use super::stored_value::Kind;
 
 /// Bits of an object's number that count the objects of a loop.
 const COUNT_BITS: u32 = 40;
@@ -43,6 +44,76 @@ pub(crate) fn abandon(tx: &mut Transaction<'_>, model: &Model, object: u64) -> R
 /// transaction rests on no gap between rows, and other objects can come and go.
 pub(crate) fn watch(tx: &mut Transaction<'_>, model: &Model, object: u64, stripes: u32) -> Result<()> {
     (0..stripes).try_for_each(|stripe| tx.get(&model.stripes, &(object, stripe)).map(drop))
+}
+
+/// Bytes of the rows of an object's elements. The mean length of `samples` rows of each table stands for all rows.
+pub(crate) fn row_bytes(
+    tx: &mut Transaction<'_>,
+    model: &Model,
+    object: u64,
+    kind: Kind,
+    samples: usize,
+) -> Result<usize> {
+    let mut counts: Vec<i64> = Vec::new();
+    tx.scan(&model.stripes, Prefix((object,)), |_, (count, _)| {
+        counts.push(*count);
+        ControlFlow::Continue(())
+    })?;
+    let count = match (kind, counts.as_slice()) {
+        // The stripes of a list have the positions of both ends.
+        (Kind::List, [first, end]) => end.saturating_sub(*first),
+        _ => counts.iter().sum(),
+    };
+    let count = usize::try_from(count).unwrap_or(0);
+    let number = size_of::<u64>();
+    let mut bytes = 0;
+    bytes += sampled_bytes(
+        tx,
+        &model.elements,
+        object,
+        RowSample { count, samples },
+        |(_, _, element), value| 2 * number + element.len() + value.len(),
+    )?;
+    bytes += sampled_bytes(tx, &model.items, object, RowSample { count, samples }, |_, value| {
+        2 * number + value.len()
+    })?;
+    bytes += sampled_bytes(tx, &model.scores, object, RowSample { count, samples }, |(_, _, member), _| {
+        2 * number + member.len()
+    })?;
+    Ok(bytes)
+}
+
+/// Rows of a table, and rows among them whose length is read.
+#[derive(Clone, Copy)]
+struct RowSample {
+    /// Number of rows.
+    count: usize,
+    /// Largest number of rows that are read.
+    samples: usize,
+}
+
+/// Bytes of the rows of an object in a table, from the mean length of the read rows.
+fn sampled_bytes<K: Key, V: Value>(
+    tx: &mut Transaction<'_>,
+    table: &Table<K, V>,
+    object: u64,
+    sample: RowSample,
+    bytes_of: impl Fn(&K, &V) -> usize,
+) -> Result<usize>
+where
+    Prefix<(u64,)>: KeyBounds<K>,
+{
+    let RowSample { count, samples } = sample;
+    let (mut seen, mut seen_bytes) = (0, 0);
+    if samples > 0 {
+        tx.scan(table, Prefix((object,)), |key, value| {
+            seen += 1;
+            seen_bytes += bytes_of(&key, value);
+            if seen < samples { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+    }
+    let is_whole = seen < samples || seen == 0;
+    Ok(if is_whole { seen_bytes } else { (seen_bytes as f64 / seen as f64 * count as f64) as usize })
 }
 
 /// Copies all rows of an object to the rows of a new object. Returns the length of the copied values in bytes.

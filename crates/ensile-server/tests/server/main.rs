@@ -10,6 +10,7 @@ mod hashes;
 mod keys;
 mod lists;
 mod loading;
+mod operation;
 mod publish;
 mod redis;
 mod redis_publish;

@@ -21,7 +21,7 @@ fn with_users(users: Vec<User>) -> Rig {
 }
 
 /// Commands without keys that show and change keys of others. A user with prefixes is refused.
-const REFUSED_WITHOUT_KEYS: [&str; 33] = [
+const REFUSED_WITHOUT_KEYS: [&str; 38] = [
     "ACL|DELUSER",
     "ACL|DRYRUN",
     "ACL|GENPASS",
@@ -45,12 +45,17 @@ const REFUSED_WITHOUT_KEYS: [&str; 33] = [
     "FUNCTION|FLUSH",
     "FUNCTION|LIST",
     "FUNCTION|LOAD",
+    "MEMORY|DOCTOR",
+    "MEMORY|MALLOC-STATS",
+    "MEMORY|PURGE",
+    "MEMORY|STATS",
     "PUBSUB|CHANNELS",
     "PUBSUB|NUMPAT",
     "PUBSUB|NUMSUB",
     "PUBSUB|SHARDCHANNELS",
     "PUBSUB|SHARDNUMSUB",
     "RANDOMKEY",
+    "SAVE",
     "SCRIPT|DEBUG",
     "SCRIPT|FLUSH",
     "SCRIPT|KILL",
