@@ -21,13 +21,22 @@ pub(super) struct RunState {
     pub(super) version: Cell<RespVersion>,
     /// State of the random numbers, 48 bits.
     random: Cell<u64>,
+    /// State of the seeds of runs.
+    seeds: Cell<u64>,
 }
 
 impl RunState {
-    /// Begins a run: each run draws the same random numbers, as in redis.
+    /// State whose runs draw random numbers by this seed.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { seeds: Cell::new(seed), ..Self::default() }
+    }
+
+    /// Begins a run: each run draws other random numbers, whatever seed a run before has set.
     pub(super) fn begin(&self) {
         self.version.set(RespVersion::Resp2);
-        self.seed(0);
+        let next = self.seeds.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        self.seeds.set(next);
+        self.seed((next >> 32) as u32);
     }
 
     fn seed(&self, seed: u32) {

@@ -88,8 +88,8 @@ impl LuaState {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         lua.set_memory_limit(LUA_BYTES_MAX)?;
+        let state = Rc::new(RunState::new(calendar.millis()));
         let guard = Rc::new(RunGuard::new(Arc::clone(scripts), calendar));
-        let state = Rc::new(RunState::default());
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name("@sandbox").set_mode(ChunkMode::Text);
         let run = sandbox.call(server_table(&lua, &guard, &state, redis_version)?)?;
         let of_hook = Rc::clone(&guard);

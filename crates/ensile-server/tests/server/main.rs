@@ -14,6 +14,7 @@ mod operation;
 mod publish;
 mod redis;
 mod redis_publish;
+mod redis_scripts;
 mod rig;
 mod rights;
 mod scan;
