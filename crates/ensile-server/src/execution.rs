@@ -20,7 +20,7 @@ use std::task::Waker;
 use ensile::{Error, Transaction};
 use ensile_base::Epoch;
 use ensile_resp::Request;
-use ensile_serving::{ANSWERED, Client, Exec, NewReply, Outcome};
+use ensile_serving::{ANSWERED, AheadKey, Client, Exec, NewReply, Outcome};
 
 use crate::blocking::{KeyWait, UnblockReason, Wait, WaitedKey, WaiterName};
 use crate::command::{Command, CommandFunction, TransactionFunction};
@@ -39,6 +39,20 @@ use crate::served_database::{
 /// Text of the error for a script that loses in its turn: the turn has ended before the script.
 const TURN_TOO_SHORT: &str = "the script loses to other clients again and again, and needs longer than a turn of 100 ms: \
      read and write less at once";
+
+/// Fetches the rows of a group's keys from memory together, for the transactions of the group's requests.
+pub(crate) fn prefetch(server: &ServedDatabase, state: &mut LoopData, keys: &[AheadKey<'_>]) {
+    let model = server.model();
+    let mut tx = server.db().begin_owned();
+    let fetched = tx.prefetch_ahead(|prefetch| {
+        for AheadKey { database, key } in keys {
+            let content = state.contents.get(*database as usize).copied().unwrap_or(*database);
+            prefetch.key(&model.keys, &(content, model.key_hash(key), *key));
+        }
+    });
+    // A hint: without the transaction each request begins one of its own, and finds every error by itself.
+    state.ahead = fetched.is_ok().then_some(tx);
+}
 
 /// Carries out a command in a transaction of its own.
 pub(crate) fn run_command(
@@ -71,7 +85,7 @@ pub(crate) fn run_command(
             Ok(RunPermit::Wait) => break,
             Err(error) => return refuse(&call, &error, reply),
         };
-        let may_wait = match begin_look(wait.as_ref(), call.server.nanos()) {
+        let may_wait = match begin_look(wait.as_ref(), || call.server.nanos()) {
             Ok(may_wait) => may_wait,
             Err(Unblocked) => {
                 reply.fail("UNBLOCKED", "client unblocked via CLIENT UNBLOCK");
@@ -140,13 +154,13 @@ struct Unblocked;
 
 /// Begins a look for a client that may wait already. True if the command may wait further.
 #[inline]
-fn begin_look(wait: Option<&Wait>, now_nanos: u64) -> Result<bool, Unblocked> {
+fn begin_look(wait: Option<&Wait>, now_nanos: impl FnOnce() -> u64) -> Result<bool, Unblocked> {
     let Some(wait) = wait else { return Ok(true) };
     match wait.begin_look() {
         Some(UnblockReason::Error) => Err(Unblocked),
         Some(UnblockReason::Timeout) => Ok(false),
         // A time-out is a last look: elements that have come before its commit are taken.
-        None => Ok(now_nanos < wait.until_nanos()),
+        None => Ok(now_nanos() < wait.until_nanos()),
     }
 }
 
@@ -222,13 +236,15 @@ fn attempt(
     may_wait: bool,
     reply: &mut NewReply<'_>,
 ) -> Result<Option<(Epoch, LookResult)>, Error> {
-    let mut tx = server.db().begin();
-    call.loop_state.effects.clear();
-    let terms = RunTerms { now_millis: server.now_millis(), may_wait };
-    let ran = run_in(server, &mut tx, call, function, terms, reply);
-    let (ran, found) = found_in(ran, may_wait);
-    let ended = finish(&mut tx, ran, &call.loop_state.waker);
-    drop(tx);
+    let (ended, found) = match call.loop_state.ahead.take() {
+        Some(mut tx) => {
+            let (ended, found) = run_once(server, &mut tx, call, function, may_wait, reply);
+            // A lost or busy transaction is no begin for another: the next run reads newer rows.
+            call.loop_state.ahead = (ended.is_ok() && tx.begin_again().is_ok()).then_some(tx);
+            (ended, found)
+        }
+        None => run_once(server, &mut server.db().begin(), call, function, may_wait, reply),
+    };
     match ended {
         Ok(epoch) => Ok(Some((epoch, found))),
         Err(Error::Busy) => {
@@ -237,6 +253,24 @@ fn attempt(
         }
         Err(error) => Err(error),
     }
+}
+
+/// Carries out a command in a transaction, and commits. Returns the epoch that the reply rests on, and the result of a
+/// look.
+#[inline]
+fn run_once(
+    server: &ServedDatabase,
+    tx: &mut Transaction<'_>,
+    call: &mut ServedCall<'_>,
+    function: TransactionFunction,
+    may_wait: bool,
+    reply: &mut NewReply<'_>,
+) -> (Result<Epoch, Error>, LookResult) {
+    call.loop_state.effects.clear();
+    let terms = RunTerms { now_millis: server.now_millis(), may_wait };
+    let ran = run_in(server, tx, call, function, terms, reply);
+    let (ran, found) = found_in(ran, may_wait);
+    (finish(tx, ran, &call.loop_state.waker), found)
 }
 
 /// Carries out a command again in a transaction that outlives the call: a commit that would wait stays registered for
@@ -250,17 +284,8 @@ fn set_aside(
     reply: &mut NewReply<'_>,
 ) -> Result<Option<(Epoch, LookResult)>, Error> {
     let mut tx = server.db().begin_owned();
-    call.loop_state.effects.clear();
-    let ran = run_in(
-        server,
-        &mut tx,
-        call,
-        function,
-        RunTerms { now_millis: server.now_millis(), may_wait },
-        reply,
-    );
-    let (ran, found) = found_in(ran, may_wait);
-    match finish(&mut tx, ran, &call.loop_state.waker) {
+    let (ended, found) = run_once(server, &mut tx, call, function, may_wait, reply);
+    match ended {
         Ok(epoch) => Ok(Some((epoch, found))),
         Err(Error::Busy) => {
             call.client.own.pending = Some(PendingCommit {
@@ -298,7 +323,7 @@ fn finish(tx: &mut Transaction<'_>, ran: CommandResult, waker: &Waker) -> Result
         Err(CommandError::Engine(error)) => Err(validated(tx, error)),
         // The commands before the error stay without effect.
         Err(CommandError::Raised(_)) => tx.validate(),
-        Ok(()) | Err(_) => Ok(tx.try_commit(waker)?.epoch()),
+        Ok(()) | Err(_) => tx.try_commit_epoch(waker),
     }
 }
 
@@ -331,6 +356,7 @@ fn run_in(
             let mut data =
                 DataCall { keyspace, request: call.request, channels: server.channels(), may_wait };
             let ran = reply.write(|reply| function(&mut data, reply));
+            data.keyspace.note_content(&mut call.loop_state.contents);
             (ran, data.keyspace.copied_bytes)
         }
         TransactionFunction::Script(function) => {

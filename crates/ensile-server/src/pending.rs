@@ -57,7 +57,7 @@ impl PendingCommit {
     /// # Errors
     /// [`Error::Busy`] if the commit still waits. Otherwise nothing is written.
     pub(crate) fn try_commit(&mut self, waker: &Waker) -> Result<Epoch, Error> {
-        Ok(self.tx.try_commit(waker)?.epoch())
+        self.tx.try_commit_epoch(waker)
     }
 }
 
@@ -176,8 +176,8 @@ impl RunQueue {
                 Err(error) => QueueEnd::Refused(error),
             };
         }
-        match tx.try_commit(waker) {
-            Ok(receipt) => QueueEnd::Committed(self.epoch.max(receipt.epoch())),
+        match tx.try_commit_epoch(waker) {
+            Ok(epoch) => QueueEnd::Committed(self.epoch.max(epoch)),
             Err(error) => QueueEnd::Refused(error),
         }
     }

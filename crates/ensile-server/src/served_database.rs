@@ -23,7 +23,7 @@ use crate::contest::Contest;
 use crate::disk_wait::DiskWait;
 use crate::effects::Effects;
 use crate::load_progress::LoadProgress;
-use crate::model::Model;
+use crate::model::{DATABASES, Model};
 use crate::pending::{PendingCommit, PendingExec};
 use crate::save_time::SaveTime;
 use crate::scripts::{LoopScripts, LuaState, Procedures, ScriptCache};
@@ -117,6 +117,10 @@ pub(crate) struct LoopData {
     pub(crate) figures: Arc<LoopFigures>,
     /// Number of the command under way.
     pub(crate) command: u16,
+    /// Content id of each database as a request has read it last: a hint for prefetches.
+    pub(crate) contents: [u32; DATABASES as usize],
+    /// Transaction of the group's next request, with the group's keys fetched. `None` between groups.
+    pub(crate) ahead: Option<Transaction<'static>>,
 }
 
 /// A request for a script or a procedure, within a transaction.
@@ -402,6 +406,8 @@ impl ServedDatabase {
             effects: Effects::default(),
             scripts,
             lua: None,
+            contents: std::array::from_fn(|number| number as u32),
+            ahead: None,
         }
     }
 

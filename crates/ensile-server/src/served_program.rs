@@ -84,7 +84,13 @@ impl ServedProgram for ServedDatabase {
         publish::forget_all(self, state, client);
     }
 
-    fn prefetch(&self, _: &mut LoopData, _: &[AheadKey<'_>]) {}
+    fn prefetch(&self, state: &mut LoopData, keys: &[AheadKey<'_>]) {
+        execution::prefetch(self, state, keys);
+    }
+
+    fn end_group(&self, state: &mut LoopData) {
+        state.ahead = None;
+    }
 
     #[inline]
     fn call(&self, call: ServedCall<'_>, command: &'static Command, reply: &mut NewReply<'_>) -> Outcome {

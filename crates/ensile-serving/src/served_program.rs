@@ -83,6 +83,12 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
     /// Prefetches the memory of keys: a hint, as commands with these keys come next.
     fn prefetch(&self, state: &mut Self::LoopState, keys: &[AheadKey<'_>]);
 
+    /// Ends a group of requests, after the last call: the loop may wait now. A program gives back what it has kept for
+    /// the group.
+    fn end_group(&self, state: &mut Self::LoopState) {
+        let _ = state;
+    }
+
     /// Carries a request out, and writes the reply. The request has the command's number of arguments.
     ///
     /// A panic becomes an error reply, and the loop goes on. After [`Outcome::Busy`] nothing may be written, and the

@@ -418,6 +418,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
         };
         let called = requests.iter().zip(commands);
         let ServedRequests { taken, outcome, is_flood } = serving.serve_requests(client, replies, called);
+        service.end_group(&mut self.loop_state);
         debug_assert!(taken > 0 || outcome.sets_aside(), "W3: a connection with room goes on");
         let behind = requests.begin(taken);
         let consumed = behind.unwrap_or(requests.consumed_bytes());

@@ -31,10 +31,34 @@ fn reply_string(value: Option<&[u8]>, reply: &mut ReplyEncoder<'_>) {
     }
 }
 
+/// Calls `read` with the string of a key, in the row. False for an absent key.
+///
+/// # Errors
+/// [`CommandError::WrongKind`] for a value of another type.
+#[inline]
+fn with_string(
+    call: &mut DataCall<'_, '_>,
+    key: &[u8],
+    read: impl FnOnce(&[u8]),
+) -> Result<bool, CommandError> {
+    let is_string = call.keyspace.read(key, |header, bytes| {
+        let is_string = header.kind == Kind::String;
+        if is_string {
+            read(bytes);
+        }
+        is_string
+    })?;
+    match is_string {
+        Some(false) => Err(CommandError::WrongKind),
+        found => Ok(found.is_some()),
+    }
+}
+
 /// `GET key`
 pub(crate) fn get(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let value = call.keyspace.get(call.argument(1))?;
-    reply_string(string_of(value.as_ref())?, reply);
+    if !with_string(call, call.argument(1), |bytes| reply.bulk(bytes))? {
+        reply.null();
+    }
     Ok(())
 }
 
@@ -223,15 +247,20 @@ fn header_of(slot: &Slot) -> ValueHeader {
 /// `GETRANGE key start end`, `SUBSTR key start end`: both ends included, negative numbers count from the end.
 pub(crate) fn get_range(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     let (start, end) = (whole(call.argument(2))?, whole(call.argument(3))?);
-    let value = call.keyspace.get(call.argument(1))?;
-    let bytes = string_of(value.as_ref())?.unwrap_or_default();
+    if !with_string(call, call.argument(1), |bytes| reply.bulk(part_of(bytes, start, end)))? {
+        reply.bulk(&[]);
+    }
+    Ok(())
+}
+
+/// The part of a string between two places, both included. Negative places count from the end.
+fn part_of(bytes: &[u8], start: i64, end: i64) -> &[u8] {
     let length = bytes.len() as i64;
     let from_end = |place: i64| if place < 0 { (length.saturating_add(place)).max(0) } else { place };
     let is_inverted = start < 0 && end < 0 && start > end;
     let (start, end) = (from_end(start), from_end(end).min(length - 1));
     let is_empty = is_inverted || start > end || length == 0;
-    reply.bulk(if is_empty { &[] } else { &bytes[start as usize..=end as usize] });
-    Ok(())
+    if is_empty { &[] } else { &bytes[start as usize..=end as usize] }
 }
 
 /// `SETRANGE key offset value`: zeros fill a gap.
@@ -308,8 +337,11 @@ pub(crate) fn increment_float(call: &mut DataCall<'_, '_>, reply: &mut ReplyEnco
 pub(crate) fn get_many(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
     reply.array(call.request.len() - 1);
     for key in call.arguments(1) {
-        let value = call.keyspace.get(key)?;
-        reply_string(string_of(value.as_ref()).unwrap_or_default(), reply);
+        match with_string(call, key, |bytes| reply.bulk(bytes)) {
+            Ok(true) => {}
+            Ok(false) | Err(CommandError::WrongKind) => reply.null(),
+            Err(error) => return Err(error),
+        }
         if reply.is_beyond() {
             break;
         }

@@ -120,6 +120,14 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         self.note_pushed(kind, key, usize::MAX);
     }
 
+    /// Notes the content id of the database, if the id is read.
+    #[inline]
+    pub(crate) fn note_content(&self, contents: &mut [u32]) {
+        if let (Some(content), Some(noted)) = (self.content, contents.get_mut(self.database as usize)) {
+            *noted = content;
+        }
+    }
+
     /// Looks at another database from now on.
     pub(crate) fn select(&mut self, database: u32) {
         self.database = database;
@@ -135,6 +143,30 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         let slot = Slot { content, hash, header: row.as_ref().map(|row| row.header) };
         let is_present = self.is_present(slot, key)?;
         Ok(row.filter(|_| is_present))
+    }
+
+    /// Calls `read` with the value of a key, in place: the header, and the bytes of one version. `None` for an absent
+    /// key. The bytes count as copied.
+    #[inline]
+    pub(crate) fn read<R>(
+        &mut self,
+        key: &[u8],
+        read: impl FnOnce(ValueHeader, &[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let (content, hash) = (self.content()?, self.model.key_hash(key));
+        let (now_millis, copied_bytes) = (self.now_millis, &mut self.copied_bytes);
+        let row = self.tx.get_encoded(&self.model.keys, &(content, hash, key), |row| {
+            let (header, bytes) = ValueHeader::decode(row)?;
+            let seen = (!header.is_expired(now_millis)).then(|| read(header, bytes));
+            *copied_bytes += if seen.is_some() { bytes.len() } else { 0 };
+            Ok((header, seen))
+        })?;
+        let Some((header, seen)) = row else { return Ok(None) };
+        if seen.is_none() {
+            let is_present = self.is_present(Slot { content, hash, header: Some(header) }, key)?;
+            debug_assert!(!is_present, "the key of an unread row is expired");
+        }
+        Ok(seen)
     }
 
     /// Properties of the value of a key; `None` for an absent key. The value is not copied.

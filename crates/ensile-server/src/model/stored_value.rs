@@ -110,7 +110,7 @@ impl ValueHeader {
     }
 
     /// The header at the begin of `bytes`, and the bytes behind the header.
-    fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), CodecError> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), CodecError> {
         let (first, mut rest) =
             bytes.split_first().ok_or_else(|| CodecError::new("a value without its header"))?;
         let kind = Kind::from_number(first & KIND)
