@@ -13,6 +13,9 @@ use crate::channels::{ChannelKind, Message};
 /// Largest memory of the messages of a transaction, in bytes.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
+/// Largest number of arrivals that a transaction notes one by one.
+const ARRIVALS_MAX: usize = 4096;
+
 /// Effects of a run, in the order of the commands.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
@@ -53,7 +56,15 @@ impl Effects {
 
     /// Notes elements that others may wait for.
     pub(crate) fn arrive(&mut self, arrival: Arrival) {
-        self.arrivals.push(arrival);
+        if self.arrivals.len() < ARRIVALS_MAX {
+            self.arrivals.push(arrival);
+            return;
+        }
+        // Wake-ups for all keys of the databases stand for the single ones: a wake-up in vain is no harm.
+        let mut databases: Vec<u32> = self.arrivals.iter().chain([&arrival]).map(Arrival::database).collect();
+        databases.sort_unstable();
+        databases.dedup();
+        self.arrivals = databases.into_iter().map(Arrival::Swapped).collect();
     }
 
     #[inline]

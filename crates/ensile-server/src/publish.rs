@@ -170,9 +170,8 @@ fn note_message(
     let (channel, text) = (call.argument(1), call.argument(2));
     check_channel(channel)?;
     let receivers = call.channels.receivers(kind, channel);
-    if receivers > 0 {
-        call.keyspace.effects.publish(kind, channel, text)?;
-    }
+    // Also without listeners: a client may begin to listen before the commit.
+    call.keyspace.effects.publish(kind, channel, text)?;
     reply.integer(i64::try_from(receivers).unwrap_or(i64::MAX));
     Ok(())
 }

@@ -12,6 +12,7 @@ use crate::access::{Authentication, User};
 use crate::blocking::UnblockReason;
 use crate::channels::{Letter, LoopMailBox};
 use crate::command::{Command, CommandFunction, TransactionFunction};
+use crate::contest::Contest;
 use crate::model::DATABASES;
 use crate::served_database::{ClientData, LoopData, ServedCall, ServedDatabase};
 use crate::{access, admin, command_table, execution, publish};
@@ -120,6 +121,12 @@ impl ServedProgram for ServedDatabase {
 
     fn discard(&self, client: &mut Client<ClientData>) {
         client.own.watch = None;
+    }
+
+    fn drop_set_aside(&self, client: &mut Client<ClientData>) {
+        // A wait that is dropped has left its queues.
+        (client.own.pending, client.own.pending_exec, client.own.wait) = (None, None, None);
+        client.own.contest = Contest::default();
     }
 
     fn authenticate(

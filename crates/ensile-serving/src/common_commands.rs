@@ -39,6 +39,10 @@ impl CommonCommand {
             "SELECT" if S::DATABASES > 1 || handshake::database_of::<S>(request).is_some() => {
                 WhileQueueing::Queued
             }
+            // The queue may run several times, or without a commit.
+            "CLIENT" if request.get(1).is_some_and(|word| is_called(word, "UNBLOCK")) => {
+                WhileQueueing::Refused
+            }
             _ => self.info.while_queueing,
         }
     }

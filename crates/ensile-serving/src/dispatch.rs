@@ -26,6 +26,7 @@ use crate::outcome::{ANSWERED, Outcome};
 use crate::queue::{CommandQueue, too_large};
 use crate::reply::NewReply;
 use crate::served_program::{Exec, ServedProgram, ServiceCall};
+use crate::state::ServingState;
 
 /// Limits for queued requests: each was within the limits when the request came.
 const UNLIMITED: RequestLimits = RequestLimits {
@@ -63,7 +64,7 @@ pub(crate) fn take<S: ServedProgram>(
     let command = match resolved {
         Ok(command) if is_stranger && !STRANGERS.contains(&command.info().name) => {
             reply.fail("NOAUTH", "Authentication required.");
-            refuse(call.client);
+            refuse(call.server, call.client);
             return ANSWERED;
         }
         Ok(command)
@@ -78,7 +79,7 @@ pub(crate) fn take<S: ServedProgram>(
                     "Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
                 ),
             );
-            refuse(call.client);
+            refuse(call.server, call.client);
             return ANSWERED;
         }
         Ok(command) => command,
@@ -88,7 +89,7 @@ pub(crate) fn take<S: ServedProgram>(
             if is_stranger && outcome == ANSWERED && !request.get(0).is_some_and(is_known) {
                 reply.fail("NOAUTH", "Authentication required.");
             }
-            refuse(call.client);
+            refuse(call.server, call.client);
             return outcome;
         }
     };
@@ -97,7 +98,7 @@ pub(crate) fn take<S: ServedProgram>(
         && let Err(refusal) = server.service.check_rights(client, command.info(), *request)
     {
         reply.fail(refusal.code(), &refusal.text(command.info(), *request));
-        refuse(call.client);
+        refuse(call.server, call.client);
         return ANSWERED;
     }
     let while_queueing = match &command {
@@ -108,7 +109,7 @@ pub(crate) fn take<S: ServedProgram>(
         (WhileQueueing::Exec, _) => return exec(call, reply),
         (WhileQueueing::Refused, Some(_)) => {
             reply.write(|reply| reply.error("ERR", "Command not allowed inside a transaction"));
-            refuse(call.client);
+            refuse(call.server, call.client);
             return ANSWERED;
         }
         (WhileQueueing::Queued, Some(queue)) => {
@@ -120,8 +121,10 @@ pub(crate) fn take<S: ServedProgram>(
     carry_out(call, &command, reply)
 }
 
-/// Notes a refused request. A queue carries out nothing from then on (Q1).
-fn refuse<C>(client: &mut Client<C>) {
+/// Notes a refused request. A queue carries out nothing from then on (Q1), and a request that was set aside before is
+/// dropped.
+fn refuse<S: ServedProgram>(server: &ServingState<S>, client: &mut Client<S::ClientState>) {
+    server.service.drop_set_aside(client);
     if let Some(queue) = &mut client.queue {
         queue.refuse();
     }

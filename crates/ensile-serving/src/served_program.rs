@@ -110,6 +110,11 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
         let _ = client;
     }
 
+    /// Drops a request of the client that was set aside, and is refused when it is called again.
+    fn drop_set_aside(&self, client: &mut Client<Self::ClientState>) {
+        let _ = client;
+    }
+
     /// Checks a user and a password (`AUTH`, `HELLO`). `None` as the user is the default user. A program without users
     /// is not asked. After [`AuthProgress::Waits`] the same request is called again behind a wake-up of the loop.
     ///

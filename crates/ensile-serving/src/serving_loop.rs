@@ -185,6 +185,8 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
     /// Takes a step of the loop of sockets, and handles the events.
     fn step_sockets(&mut self, wait_max: Duration) -> io::Result<()> {
         self.net.step(wait_max)?;
+        // Messages from before this step go to the listeners from before this step.
+        self.take_letters();
         self.turn = LoopTurn { begun_nanos: self.state.clock.nanos(), replied: 0 };
         let mut keeps_for_ended = false;
         while let Some(event) = self.net.next_event() {

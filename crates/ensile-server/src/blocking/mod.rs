@@ -58,5 +58,15 @@ pub(crate) enum Arrival {
     Swapped(u32),
 }
 
+impl Arrival {
+    /// Number of the database.
+    pub(crate) fn database(&self) -> u32 {
+        match self {
+            Self::Pushed(key, _) => key.database,
+            Self::Swapped(database) => *database,
+        }
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests;

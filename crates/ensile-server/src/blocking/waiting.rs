@@ -38,8 +38,9 @@ struct KeyWakeUps {
     key: WaitedKey,
     /// True if a wake-up has come since the begin of the last look.
     is_woken: bool,
-    /// True if the look under way has begun for a wake-up.
-    is_held: bool,
+    /// Number of wake-ups since the client slept for which looks have begun. A look that runs again after a conflict
+    /// may have begun for several.
+    held: usize,
 }
 
 #[derive(Debug)]
@@ -135,7 +136,7 @@ impl WaitingClients {
         for key in &keys {
             table.enqueue(key, place);
         }
-        let keys = keys.into_iter().map(|key| KeyWakeUps { key, is_woken: false, is_held: false }).collect();
+        let keys = keys.into_iter().map(|key| KeyWakeUps { key, is_woken: false, held: 0 }).collect();
         table.by_client.insert(name.client, place);
         let waiter = KeyWaiter { name, keys, is_asleep: false, unblocked: None };
         table.waiters.insert(place, waiter);
@@ -156,7 +157,8 @@ impl WaitingClients {
         let unblocked = waiter.unblocked;
         let mut woken = Vec::new();
         for own in waiter.keys.iter_mut().filter(|own| own.is_woken) {
-            (own.is_woken, own.is_held) = (false, true);
+            own.is_woken = false;
+            own.held += 1;
             woken.push(own.key.clone());
         }
         for key in woken {
@@ -170,7 +172,7 @@ impl WaitingClients {
         let mut table = self.table.lock();
         let Some(waiter) = table.waiters.get_mut(&place) else { return false };
         // The look began behind these wake-ups, and has found nothing: others have taken the elements.
-        waiter.keys.iter_mut().for_each(|own| own.is_held = false);
+        waiter.keys.iter_mut().for_each(|own| own.held = 0);
         let may_sleep = waiter.unblocked.is_none() && !waiter.keys.iter().any(|own| own.is_woken);
         waiter.is_asleep = may_sleep;
         may_sleep
@@ -189,15 +191,13 @@ impl WaitingClients {
         if table.by_client.get(&waiter.name.client) == Some(&place) {
             table.by_client.remove(&waiter.name.client);
         }
-        // With one key, the wake-up that the look began for is used up.
-        let has_used = end == WaitEnd::Took && waiter.keys.len() == 1;
+        // With one key, one of the wake-ups that the looks began for is used up.
+        let used = usize::from(end == WaitEnd::Took && waiter.keys.len() == 1);
         for own in &waiter.keys {
             table.dequeue(&own.key, place);
         }
         for own in &waiter.keys {
-            if own.is_woken || own.is_held && !has_used {
-                table.wake(&own.key, 1);
-            }
+            table.wake(&own.key, usize::from(own.is_woken) + own.held.saturating_sub(used));
         }
     }
 

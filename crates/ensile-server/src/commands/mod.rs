@@ -37,6 +37,9 @@ use crate::blocking::KeyWait;
 use crate::channels::Channels;
 use crate::model::Keyspace;
 
+/// Largest number of keys that a client waits for. A wake-up looks at all keys of the client.
+const WAITED_KEYS_MAX: usize = 1024;
+
 /// Result of a command over data.
 pub(crate) type CommandResult = Result<(), CommandError>;
 
@@ -62,6 +65,9 @@ impl<'c> DataCall<'c, '_> {
     /// [`CommandError::Wait`], which the command returns.
     #[cfg_attr(not(test), expect(dead_code, reason = "commands of lists and sorted sets wait"))]
     pub(crate) fn wait(&self, wait: KeyWait) -> CommandResult {
+        if self.may_wait && wait.keys.len() > WAITED_KEYS_MAX {
+            return Err(CommandError::Text("too many keys: a client waits for 1024 keys at most"));
+        }
         if self.may_wait { Err(CommandError::Wait(wait)) } else { Ok(()) }
     }
 

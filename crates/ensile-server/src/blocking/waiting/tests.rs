@@ -162,3 +162,18 @@ fn an_unblocked_client_learns_the_reason_at_its_look() {
     queues.clients.leave(place, WaitEnd::Left);
     assert_eq!(queues.clients.count(), 0);
 }
+
+#[test]
+fn two_wake_ups_of_one_client_are_two() {
+    let queues = Queues::new();
+    let first = queues.sleeping(1, &["a"]);
+    queues.sleeping(2, &["a"]);
+    queues.push("a", 1);
+    queues.clients.begin_look(first);
+    // The look loses to the second push, and runs again.
+    queues.push("a", 1);
+    queues.clients.begin_look(first);
+    assert_eq!(queues.woken(), [1]);
+    queues.clients.leave(first, WaitEnd::Took);
+    assert_eq!(queues.woken(), [2], "the second element is for the next client");
+}
