@@ -26,6 +26,7 @@ mod scores;
 pub(crate) mod sets;
 pub(crate) mod sorted_set_operations;
 pub(crate) mod sorted_set_ranges;
+pub(crate) mod sorted_set_waits;
 pub(crate) mod sorted_sets;
 pub(crate) mod strings;
 
