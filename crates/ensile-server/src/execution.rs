@@ -22,7 +22,7 @@ use ensile_base::Epoch;
 use ensile_resp::Request;
 use ensile_serving::{ANSWERED, AheadKey, Client, Exec, NewReply, Outcome};
 
-use crate::blocking::{KeyWait, UnblockReason, Wait, WaitedKey, WaiterName};
+use crate::blocking::{KeyWait, LookTerms, UnblockReason, Wait, WaitedKey, WaiterName};
 use crate::command::{Command, CommandFunction, TransactionFunction};
 use crate::commands::{CommandError, CommandResult, DataCall};
 use crate::contest::{Contest, RunPermit};
@@ -85,14 +85,14 @@ pub(crate) fn run_command(
             Ok(RunPermit::Wait) => break,
             Err(error) => return refuse(&call, &error, reply),
         };
-        let may_wait = match begin_look(wait.as_ref(), || call.server.nanos()) {
-            Ok(may_wait) => may_wait,
+        let look = match begin_look(wait.as_ref(), || call.server.nanos()) {
+            Ok(look) => look,
             Err(Unblocked) => {
                 reply.fail("UNBLOCKED", "client unblocked via CLIENT UNBLOCK");
                 return ANSWERED;
             }
         };
-        let ended = attempt(server, &mut call, function, may_wait, reply);
+        let ended = attempt(server, &mut call, function, look, reply);
         let had_turn = turn.is_some();
         drop(turn);
         match ended {
@@ -152,16 +152,17 @@ fn commit_set_aside(
 /// The client's wait ends with an error.
 struct Unblocked;
 
-/// Begins a look for a client that may wait already. True if the command may wait further.
+/// Begins a look for a client that may wait already.
 #[inline]
-fn begin_look(wait: Option<&Wait>, now_nanos: impl FnOnce() -> u64) -> Result<bool, Unblocked> {
-    let Some(wait) = wait else { return Ok(true) };
-    match wait.begin_look() {
-        Some(UnblockReason::Error) => Err(Unblocked),
-        Some(UnblockReason::Timeout) => Ok(false),
+fn begin_look(wait: Option<&Wait>, now_nanos: impl FnOnce() -> u64) -> Result<LookTerms, Unblocked> {
+    let Some(wait) = wait else { return Ok(LookTerms { may_wait: true, has_waited: false }) };
+    let may_wait = match wait.begin_look() {
+        Some(UnblockReason::Error) => return Err(Unblocked),
+        Some(UnblockReason::Timeout) => false,
         // A time-out is a last look: elements that have come before its commit are taken.
-        None => Ok(now_nanos() < wait.until_nanos()),
-    }
+        None => now_nanos() < wait.until_nanos(),
+    };
+    Ok(LookTerms { may_wait, has_waited: true })
 }
 
 /// The result of a run for a client that waits. A command that waits has written nothing, and commits its reads.
@@ -233,23 +234,23 @@ fn attempt(
     server: &ServedDatabase,
     call: &mut ServedCall<'_>,
     function: TransactionFunction,
-    may_wait: bool,
+    look: LookTerms,
     reply: &mut NewReply<'_>,
 ) -> Result<Option<(Epoch, LookResult)>, Error> {
     let (ended, found) = match call.loop_state.ahead.take() {
         Some(mut tx) => {
-            let (ended, found) = run_once(server, &mut tx, call, function, may_wait, reply);
+            let (ended, found) = run_once(server, &mut tx, call, function, look, reply);
             // A lost or busy transaction is no begin for another: the next run reads newer rows.
             call.loop_state.ahead = (ended.is_ok() && tx.begin_again().is_ok()).then_some(tx);
             (ended, found)
         }
-        None => run_once(server, &mut server.db().begin(), call, function, may_wait, reply),
+        None => run_once(server, &mut server.db().begin(), call, function, look, reply),
     };
     match ended {
         Ok(epoch) => Ok(Some((epoch, found))),
         Err(Error::Busy) => {
             reply.clear();
-            set_aside(server, call, function, may_wait, reply)
+            set_aside(server, call, function, look, reply)
         }
         Err(error) => Err(error),
     }
@@ -263,13 +264,13 @@ fn run_once(
     tx: &mut Transaction<'_>,
     call: &mut ServedCall<'_>,
     function: TransactionFunction,
-    may_wait: bool,
+    look: LookTerms,
     reply: &mut NewReply<'_>,
 ) -> (Result<Epoch, Error>, LookResult) {
     call.loop_state.effects.clear();
-    let terms = RunTerms { now_millis: server.now_millis(), may_wait };
+    let terms = RunTerms { now_millis: server.now_millis(), look };
     let ran = run_in(server, tx, call, function, terms, reply);
-    let (ran, found) = found_in(ran, may_wait);
+    let (ran, found) = found_in(ran, look.may_wait);
     (finish(tx, ran, &call.loop_state.waker), found)
 }
 
@@ -280,11 +281,11 @@ fn set_aside(
     server: &ServedDatabase,
     call: &mut ServedCall<'_>,
     function: TransactionFunction,
-    may_wait: bool,
+    look: LookTerms,
     reply: &mut NewReply<'_>,
 ) -> Result<Option<(Epoch, LookResult)>, Error> {
     let mut tx = server.db().begin_owned();
-    let (ended, found) = run_once(server, &mut tx, call, function, may_wait, reply);
+    let (ended, found) = run_once(server, &mut tx, call, function, look, reply);
     match ended {
         Ok(epoch) => Ok(Some((epoch, found))),
         Err(Error::Busy) => {
@@ -332,8 +333,8 @@ fn finish(tx: &mut Transaction<'_>, ran: CommandResult, waker: &Waker) -> Result
 struct RunTerms {
     /// Time of the command in milliseconds since 1970.
     now_millis: i64,
-    /// True if the command may wait for keys.
-    may_wait: bool,
+    /// Terms of a wait for keys.
+    look: LookTerms,
 }
 
 /// Carries out a command in a transaction, and writes its reply. An error of the engine that ends the transaction is
@@ -346,7 +347,7 @@ fn run_in(
     terms: RunTerms,
     reply: &mut NewReply<'_>,
 ) -> CommandResult {
-    let RunTerms { now_millis, may_wait } = terms;
+    let RunTerms { now_millis, look } = terms;
     let (database, stripe) = (call.client.database, call.loop_state.stripe);
     let before = call.loop_state.effects.mark();
     let (ran, copied_bytes) = match function {
@@ -354,7 +355,7 @@ fn run_in(
             let effects = &mut call.loop_state.effects;
             let keyspace = Keyspace::new(tx, server.model(), effects, database, stripe, now_millis);
             let mut data =
-                DataCall { keyspace, request: call.request, channels: server.channels(), may_wait };
+                DataCall { keyspace, request: call.request, channels: server.channels(), look };
             let ran = reply.write(|reply| function(&mut data, reply));
             data.keyspace.note_content(&mut call.loop_state.contents);
             (ran, data.keyspace.copied_bytes)
@@ -577,7 +578,7 @@ fn run_queue_in(
             reply.write(|reply| reply.null());
             return Epoch::ZERO;
         }
-        match run_in(server, tx, &mut call, function, RunTerms { now_millis, may_wait: false }, reply) {
+        match run_in(server, tx, &mut call, function, RunTerms { now_millis, look: LookTerms::WITHOUT_WAIT }, reply) {
             Ok(()) => is_too_long |= reply.is_beyond() && command.info.has_flag("write"),
             // The command may have written before the error, so the transaction cannot go on.
             Err(CommandError::Engine(error)) => {

@@ -49,6 +49,20 @@ pub(crate) struct WaitedKey {
     pub(crate) key: Box<[u8]>,
 }
 
+/// Part of a command's run in a wait for keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LookTerms {
+    /// True if the command may wait for keys: not within `MULTI` and scripts, and not at the end of its time.
+    pub(crate) may_wait: bool,
+    /// True if the client has waited before. A value of another type is then no error: the wait goes on.
+    pub(crate) has_waited: bool,
+}
+
+impl LookTerms {
+    /// Terms of a command that never waits, as within `MULTI`.
+    pub(crate) const WITHOUT_WAIT: Self = Self { may_wait: false, has_waited: false };
+}
+
 /// Elements that a transaction has brought.
 #[derive(Debug)]
 pub(crate) enum Arrival {

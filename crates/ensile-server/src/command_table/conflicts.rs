@@ -7,6 +7,7 @@ use ensile::{Database, ErrorKind, Transaction};
 use ensile_resp::{ReplyEncoder, RequestDecoder, RequestLimits, RespVersion, encode_request};
 
 use super::find;
+use crate::blocking::LookTerms;
 use crate::channels::Channels;
 use crate::command::CommandFunction;
 use crate::commands::DataCall;
@@ -47,7 +48,7 @@ impl Contest {
         let command = find(words[0].as_bytes()).expect("a command");
         let CommandFunction::Data(function) = command.function else { panic!("{line}: a command over data") };
         let mut reply = ReplyEncoder::new(&mut replied, RespVersion::Resp2);
-        let mut call = DataCall { keyspace, request, channels: &channels, may_wait: false };
+        let mut call = DataCall { keyspace, request, channels: &channels, look: LookTerms::WITHOUT_WAIT };
         function(&mut call, &mut reply).expect(line);
     }
 

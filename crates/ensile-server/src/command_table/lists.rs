@@ -7,7 +7,7 @@ use super::entry::{
 };
 use crate::command::Command;
 use crate::command::CommandFunction::Data;
-use crate::commands::lists;
+use crate::commands::{list_waits, lists};
 
 pub(super) const COMMANDS: &[Command] = &[
     data("LPUSH", -3, WRITE, FIRST, Data(lists::push_head), "Puts items before a list"),
@@ -63,4 +63,49 @@ pub(super) const COMMANDS: &[Command] = &[
         "Takes items of the first list that is present: LEFT, RIGHT, COUNT",
     )
     .keys_counted_by(1),
+    data(
+        "BLPOP",
+        -3,
+        BLOCKING,
+        ALL_BUT_LAST,
+        Data(list_waits::pop_head),
+        "Takes a first item, or waits for one",
+    ),
+    data(
+        "BRPOP",
+        -3,
+        BLOCKING,
+        ALL_BUT_LAST,
+        Data(list_waits::pop_tail),
+        "Takes a last item, or waits for one",
+    ),
+    data(
+        "BLMOVE",
+        6,
+        BLOCKING_WRITE,
+        FIRST_TWO,
+        Data(list_waits::move_item),
+        "Moves an item to another list, or waits for one",
+    ),
+    data(
+        "BRPOPLPUSH",
+        4,
+        BLOCKING_WRITE,
+        FIRST_TWO,
+        Data(list_waits::move_tail_to_head),
+        "Moves the last item before another list, or waits for one",
+    ),
+    data(
+        "BLMPOP",
+        -5,
+        &["write", "blocking"],
+        NO_KEYS,
+        Data(list_waits::pop_first_present),
+        "Takes items of the first list that is present, or waits for one: LEFT, RIGHT, COUNT",
+    )
+    .keys_counted_by(2),
 ];
+
+const BLOCKING: &[&str] = &["write", "noscript", "blocking"];
+const BLOCKING_WRITE: &[&str] = &["write", "denyoom", "noscript", "blocking"];
+const ALL_BUT_LAST: (i64, i64, i64) = (1, -2, 1);

@@ -7,7 +7,9 @@ use super::entry::{
 };
 use crate::command::Command;
 use crate::command::CommandFunction::Data;
-use crate::commands::{sorted_set_operations as operations, sorted_set_ranges as ranges, sorted_sets};
+use crate::commands::{
+    sorted_set_operations as operations, sorted_set_ranges as ranges, sorted_set_waits, sorted_sets,
+};
 
 pub(super) const COMMANDS: &[Command] = &[
     data(
@@ -232,4 +234,32 @@ pub(super) const COMMANDS: &[Command] = &[
         "Counts the members that all sorted sets have: LIMIT",
     )
     .keys_counted_by(1),
+    data(
+        "BZPOPMIN",
+        -3,
+        BLOCKING,
+        ALL_BUT_LAST,
+        Data(sorted_set_waits::pop_first),
+        "Takes a member of the least score, or waits for one",
+    ),
+    data(
+        "BZPOPMAX",
+        -3,
+        BLOCKING,
+        ALL_BUT_LAST,
+        Data(sorted_set_waits::pop_last),
+        "Takes a member of the greatest score, or waits for one",
+    ),
+    data(
+        "BZMPOP",
+        -5,
+        &["write", "blocking"],
+        NO_KEYS,
+        Data(sorted_set_waits::pop_many),
+        "Takes members of the first sorted set that is present, or waits for one: MIN, MAX, COUNT",
+    )
+    .keys_counted_by(2),
 ];
+
+const BLOCKING: &[&str] = &["write", "noscript", "fast", "blocking"];
+const ALL_BUT_LAST: (i64, i64, i64) = (1, -2, 1);

@@ -2,6 +2,8 @@
 //!
 //! Neighbours: the commands of each type.
 
+use std::time::Duration;
+
 use ensile_resp::integer;
 
 use super::CommandError;
@@ -59,4 +61,20 @@ pub(super) fn check_string(bytes: usize) -> Result<(), CommandError> {
         return Ok(());
     }
     Err(CommandError::TooLong { item: "string", bytes, bytes_max: STRING_BYTES_MAX })
+}
+
+/// The longest wait for keys, from a text of seconds. `None` is no limit.
+pub(super) fn timeout(text: &[u8], now_millis: i64) -> Result<Option<Duration>, CommandError> {
+    const OUT_OF_RANGE: CommandError = CommandError::Text("timeout is out of range");
+    let seconds: Option<f64> = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    let seconds = seconds
+        .filter(|seconds| !seconds.is_nan())
+        .ok_or(CommandError::Text("timeout is not a float or out of range"))?;
+    // A cast keeps to the range of whole numbers.
+    let millis = (seconds * 1000.0).ceil() as i64;
+    if millis < 0 {
+        return Err(CommandError::Text("timeout is negative"));
+    }
+    millis.checked_add(now_millis).ok_or(OUT_OF_RANGE)?;
+    Ok(Some(Duration::from_millis(millis.unsigned_abs())).filter(|time| !time.is_zero()))
 }

@@ -111,7 +111,11 @@ fn pop(
 }
 
 /// Pops `count_max` items at most. Nothing is popped that a reply has no room for.
-fn pop_many(mut list: List<'_, '_, '_>, end: End, count_max: u64) -> Result<FoundTexts, CommandError> {
+pub(super) fn pop_many(
+    mut list: List<'_, '_, '_>,
+    end: End,
+    count_max: u64,
+) -> Result<FoundTexts, CommandError> {
     let mut items = FoundTexts::default();
     list.visit(end, 0, count_max, |_, item| {
         items.push(item);
@@ -158,16 +162,16 @@ pub(crate) fn pop_first_present(call: &mut DataCall<'_, '_>, reply: &mut ReplyEn
 }
 
 /// Arguments of `LMPOP` and `BLMPOP`.
-struct PopOfMany {
+pub(super) struct PopOfMany {
     /// Places of the keys in the request.
-    keys: std::ops::Range<usize>,
-    end: End,
-    count_max: u64,
+    pub(super) keys: std::ops::Range<usize>,
+    pub(super) end: End,
+    pub(super) count_max: u64,
 }
 
 impl PopOfMany {
     /// Reads the arguments from the number of keys on.
-    fn read(call: &DataCall<'_, '_>, from: usize) -> Result<Self, CommandError> {
+    pub(super) fn read(call: &DataCall<'_, '_>, from: usize) -> Result<Self, CommandError> {
         let key_count = at_least(call.argument(from), 1, "numkeys should be greater than 0")?;
         let end_at = usize::try_from(key_count).ok().and_then(|count| count.checked_add(from + 1));
         let end_at = end_at.filter(|at| *at < call.request.len()).ok_or(CommandError::Syntax)?;
@@ -185,7 +189,7 @@ impl PopOfMany {
 }
 
 /// The end that `LEFT` or `RIGHT` names.
-fn end_called(word: &[u8]) -> Result<End, CommandError> {
+pub(super) fn end_called(word: &[u8]) -> Result<End, CommandError> {
     if is_called(word, "LEFT") {
         Ok(End::Head)
     } else if is_called(word, "RIGHT") {
@@ -212,22 +216,32 @@ fn move_between(
     to: End,
     reply: &mut ReplyEncoder<'_>,
 ) -> CommandResult {
+    if !is_moved(call, from, to, reply)? {
+        reply.null();
+    }
+    Ok(())
+}
+
+/// Moves an item from the list of the first key to the list of the second key, and replies the item. False without an
+/// item: nothing is replied.
+pub(super) fn is_moved(
+    call: &mut DataCall<'_, '_>,
+    from: End,
+    to: End,
+    reply: &mut ReplyEncoder<'_>,
+) -> Result<bool, CommandError> {
     let (source, destination) = (call.argument(1), call.argument(2));
     check_key(destination)?;
     if open(call, Access::Write)?.is_absent() {
-        reply.null();
-        return Ok(());
+        return Ok(false);
     }
     let target = call.keyspace.slot(destination)?;
     if target.header.is_some_and(|header| header.kind != Kind::List) {
         return Err(CommandError::WrongKind);
     }
     let mut list = open(call, Access::Write)?;
-    let Some(item) = list.pop(from)? else {
-        // Only rows of different moments have a key and no item, and then the commit fails.
-        reply.null();
-        return Ok(());
-    };
+    // Only rows of different moments have a key and no item, and then the commit fails.
+    let Some(item) = list.pop(from)? else { return Ok(false) };
     if source == destination {
         list.push(to, &item)?;
         list.finish()?;
@@ -238,7 +252,7 @@ fn move_between(
         list.finish()?;
     }
     reply.bulk(&item);
-    Ok(())
+    Ok(true)
 }
 
 /// `LLEN key`

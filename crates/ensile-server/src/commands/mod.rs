@@ -17,6 +17,7 @@ mod found;
 mod found_members;
 pub(crate) mod hashes;
 pub(crate) mod keys;
+pub(crate) mod list_waits;
 pub(crate) mod lists;
 pub(crate) mod memory;
 mod random_elements;
@@ -25,6 +26,7 @@ mod scores;
 pub(crate) mod sets;
 pub(crate) mod sorted_set_operations;
 pub(crate) mod sorted_set_ranges;
+pub(crate) mod sorted_set_waits;
 pub(crate) mod sorted_sets;
 pub(crate) mod strings;
 
@@ -33,7 +35,7 @@ use ensile_resp::{ReplyEncoder, Request};
 pub(crate) use arguments::{PATTERN_BYTES_MAX, check_channel};
 pub(crate) use error::{CommandError, RaisedError, shown_text};
 
-use crate::blocking::KeyWait;
+use crate::blocking::{KeyWait, LookTerms};
 use crate::channels::Channels;
 use crate::model::Keyspace;
 
@@ -52,8 +54,8 @@ pub(crate) struct DataCall<'c, 'db> {
     pub(crate) request: Request<'c>,
     /// Channels of the server, for the numbers of listeners.
     pub(crate) channels: &'c Channels,
-    /// True if the command may wait for keys: not within `MULTI` and scripts, and not at the end of its time.
-    pub(crate) may_wait: bool,
+    /// Terms of a wait for keys.
+    pub(crate) look: LookTerms,
 }
 
 impl<'c> DataCall<'c, '_> {
@@ -63,12 +65,11 @@ impl<'c> DataCall<'c, '_> {
     ///
     /// # Errors
     /// [`CommandError::Wait`], which the command returns.
-    #[cfg_attr(not(test), expect(dead_code, reason = "commands of lists and sorted sets wait"))]
     pub(crate) fn wait(&self, wait: KeyWait) -> CommandResult {
-        if self.may_wait && wait.keys.len() > WAITED_KEYS_MAX {
+        if self.look.may_wait && wait.keys.len() > WAITED_KEYS_MAX {
             return Err(CommandError::Text("too many keys: a client waits for 1024 keys at most"));
         }
-        if self.may_wait { Err(CommandError::Wait(wait)) } else { Ok(()) }
+        if self.look.may_wait { Err(CommandError::Wait(wait)) } else { Ok(()) }
     }
 
     /// An argument of the request, the first behind the name is 1. The request has the command's number of arguments.

@@ -297,6 +297,11 @@ impl<'s, 'k, 'db> Elements<'s, 'k, 'db> {
         self.keyspace
     }
 
+    /// Notes new elements for clients that wait for the key.
+    pub(super) fn note_pushed(&mut self, count: usize) {
+        self.keyspace.note_pushed(self.kind, self.key, count);
+    }
+
     /// Number under which the elements have rows; `None` for a packed collection.
     pub(super) fn object(&self) -> Option<u64> {
         match &self.collection.form {

@@ -25,6 +25,8 @@ pub(crate) struct List<'s, 'k, 'db> {
     key: &'s [u8],
     slot: Slot,
     form: ListForm,
+    /// Number of items that came, for clients that wait for them.
+    came: usize,
 }
 
 /// Place of the items.
@@ -55,7 +57,7 @@ impl<'s, 'k, 'db> List<'s, 'k, 'db> {
                 Some(object) => ListForm::Rows(ItemRows::new(object)),
             },
         };
-        Ok(Self { keyspace, key, slot, form })
+        Ok(Self { keyspace, key, slot, form, came: 0 })
     }
 
     /// True if the key was absent when the list was opened.
@@ -115,6 +117,12 @@ impl<'s, 'k, 'db> List<'s, 'k, 'db> {
     }
 
     pub(crate) fn push(&mut self, end: End, item: &[u8]) -> Result<()> {
+        self.came += 1;
+        self.put(end, item)
+    }
+
+    /// Puts an item at an end.
+    fn put(&mut self, end: End, item: &[u8]) -> Result<()> {
         match &mut self.form {
             ListForm::Packed { bytes, .. } => {
                 let at = if end == End::Head { 0 } else { bytes.len() };
@@ -187,6 +195,7 @@ impl<'s, 'k, 'db> List<'s, 'k, 'db> {
 
     /// Inserts an item before the item at an index, or behind all items.
     pub(crate) fn insert(&mut self, index: u64, item: &[u8]) -> Result<()> {
+        self.came += 1;
         match &mut self.form {
             ListForm::Packed { bytes, .. } => {
                 let at = i64::try_from(index).ok().and_then(|index| place_at(bytes, index));
@@ -248,12 +257,13 @@ impl<'s, 'k, 'db> List<'s, 'k, 'db> {
             objects::abandon(self.keyspace.tx, self.keyspace.model, rows.object())?;
         }
         self.form = ListForm::Packed { bytes: Vec::new(), has_changed: true };
-        items.iter().try_for_each(|item| self.push(End::Tail, item))
+        items.iter().try_for_each(|item| self.put(End::Tail, item))
     }
 
     /// Writes the changes of the list's own rows: the row of the key, or the ends. A list without items goes with its
-    /// key.
+    /// key. Clients that wait for the key are told of new items (J3).
     pub(crate) fn finish(mut self) -> Result<()> {
+        self.keyspace.note_pushed(Kind::List, self.key, self.came);
         let header = |object| {
             let expiry_millis = self.slot.header.and_then(|header| header.expiry_millis);
             ValueHeader { kind: Kind::List, expiry_millis, object }

@@ -96,6 +96,8 @@ pub(crate) enum WalkDirection {
 /// The members of a key's sorted set. An absent key has no members. After a write, [`SortedSet::finish`] is called.
 pub(crate) struct SortedSet<'s, 'k, 'db> {
     elements: Elements<'s, 'k, 'db>,
+    /// Number of new members, for clients that wait for the key.
+    came: usize,
 }
 
 impl<'s, 'k, 'db> SortedSet<'s, 'k, 'db> {
@@ -108,12 +110,12 @@ impl<'s, 'k, 'db> SortedSet<'s, 'k, 'db> {
         key: &'s [u8],
         access: Access,
     ) -> Result<Self, OpenError> {
-        Ok(Self { elements: Elements::open(keyspace, key, Kind::SortedSet, access)? })
+        Ok(Self { elements: Elements::open(keyspace, key, Kind::SortedSet, access)?, came: 0 })
     }
 
     /// A new sorted set without members in the place of a key's value of any type.
     pub(crate) fn replace(keyspace: &'s mut Keyspace<'k, 'db>, key: &'s [u8]) -> Result<Self> {
-        Ok(Self { elements: Elements::replace(keyspace, key, Kind::SortedSet)? })
+        Ok(Self { elements: Elements::replace(keyspace, key, Kind::SortedSet)?, came: 0 })
     }
 
     /// Score of a member.
@@ -135,6 +137,7 @@ impl<'s, 'k, 'db> SortedSet<'s, 'k, 'db> {
         if old == Some(score) {
             return Ok(());
         }
+        self.came += usize::from(old.is_none());
         let before = self.elements.object();
         match old {
             Some(_) => self.elements.overwrite(member, &score.to_le_bytes())?,
@@ -159,6 +162,7 @@ impl<'s, 'k, 'db> SortedSet<'s, 'k, 'db> {
         for MemberPlace { order, member } in members {
             self.elements.add(member, &score_of(*order).to_le_bytes())?;
         }
+        self.came += members.len();
         self.index(members)
     }
 
@@ -276,8 +280,9 @@ impl<'s, 'k, 'db> SortedSet<'s, 'k, 'db> {
         self.elements.clear()
     }
 
-    /// See [`Elements::finish`].
-    pub(crate) fn finish(self) -> Result<()> {
+    /// As [`Elements::finish`]. New members wake clients that wait for the key.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        self.elements.note_pushed(self.came);
         self.elements.finish()
     }
 

@@ -14,6 +14,7 @@ use ensile_serving::command::{CommandInfo, is_called};
 use ensile_serving::{NewReply, ServedProgram as _, all_commands};
 
 use crate::access::{self, User};
+use crate::blocking::LookTerms;
 use crate::command::{CommandFunction, MISSING};
 use crate::commands::{CommandError, DataCall};
 use crate::effects::Effects;
@@ -81,7 +82,8 @@ impl<'db> CommandHost<'db> for CommandCalls<'_, 'db> {
             self.stripe,
             self.now_millis,
         );
-        let mut data = DataCall { keyspace, request, channels: self.server.channels(), may_wait: false };
+        let mut data =
+            DataCall { keyspace, request, channels: self.server.channels(), look: LookTerms::WITHOUT_WAIT };
         let ran = reply.write(|reply| function(&mut data, reply));
         self.copied_bytes += data.keyspace.copied_bytes;
         if ran.is_err() {

@@ -8,6 +8,7 @@ mod durable_replies;
 mod expiry;
 mod hashes;
 mod keys;
+mod list_waits;
 mod lists;
 mod loading;
 mod operation;

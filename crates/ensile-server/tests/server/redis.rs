@@ -224,6 +224,26 @@ const SHAPES: &[(&str, &str, &[&str])] = &[
             "9223372036854775807 l1 LEFT",
         ],
     ),
+    ("BLPOP", "llo", &["0.002", "0.002", "x", "-1", "1e400", "none 0.001"]),
+    ("BRPOP", "lo", &["0.002", "0.002", "nan", "-inf", "l3 0.001"]),
+    (
+        "BLMOVE",
+        "llo",
+        &["LEFT RIGHT 0.002", "RIGHT LEFT 0.002", "left left 0.001", "UP LEFT 0.002", "LEFT LEFT x"],
+    ),
+    ("BRPOPLPUSH", "llo", &["0.002", "0.001", "x"]),
+    (
+        "BLMPOP",
+        "o",
+        &[
+            "0.002 1 l1 LEFT",
+            "0.002 2 l1 l2 RIGHT COUNT 3",
+            "x 1 l1 LEFT",
+            "0.002 0 l1 LEFT",
+            "-1 1 l1 UP",
+            "0.002 2 l3 none left",
+        ],
+    ),
     ("WATCH", "k*k", &[]),
     ("UNWATCH", "", &[]),
     ("MULTI", "", &[]),
@@ -440,7 +460,8 @@ fn request(random: &mut Random, round: u64) -> Vec<String> {
     if random.percent(4) && words.len() > 1 {
         words.pop();
     }
-    if random.percent(4) {
+    // The last argument may be a time, and a long wait would end the comparison.
+    if random.percent(4) && !matches!(command, "BLPOP" | "BRPOP" | "BRPOPLPUSH") {
         words.push(pick(random, VALUES).to_owned());
     }
     words

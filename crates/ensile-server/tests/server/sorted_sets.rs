@@ -2,7 +2,7 @@
 
 use ensile::{Readable, Table};
 
-use super::rig::Rig;
+use super::rig::{Rig, shown};
 
 /// Adds members from `m0` on, each with its number as the score.
 fn fill(rig: &mut Rig, key: &str, members: usize) {
@@ -234,4 +234,27 @@ fn random_members_are_members_with_their_scores() {
         assert!(rig.ask(rig.client, "ZRANDMEMBER z -700").starts_with("*700 "));
         rig.play("ZRANDMEMBER z | $..\nZRANDMEMBER none | $-1\nZRANDMEMBER none 3 | *0");
     }
+}
+
+#[test]
+fn a_client_waits_for_members() {
+    let mut rig = Rig::new();
+    let (waiter, other) = (rig.connect(), rig.client);
+    rig.play("ZADD z 1 a 2 b | :2\nBZPOPMAX none z 0 | *3 $1 z $1 b $1 2\nBZMPOP 0 1 z MIN | *2 $1 z *1 *2 $1 a $1 1");
+    for (wait, push, reply) in [
+        ("BZPOPMIN x y 0", "ZADD y 3 c 4 d", "*3 $1 y $1 c $1 3"),
+        ("BZMPOP 0 2 x z MAX COUNT 5", "ZUNIONSTORE x 1 y", "*2 $1 x *1 *2 $1 d $1 4"),
+        ("BZPOPMAX z 0", "ZINCRBY z 2.5 e", "*3 $1 z $1 e $3 2.5"),
+    ] {
+        rig.send(waiter, &wait.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        rig.steps(20);
+        assert_eq!(rig.received(waiter), None, "{wait}");
+        rig.ask(other, push);
+        rig.steps(20);
+        let got = rig.received(waiter).map(|reply| shown(&reply));
+        assert_eq!(got.as_deref(), Some(reply), "{wait}");
+    }
+    rig.play(
+        "BZPOPMIN none -1 | -ERR timeout is negative\nMULTI | +OK\nBZPOPMIN none 0 | +QUEUED\nEXEC | *1 *-1",
+    );
 }
