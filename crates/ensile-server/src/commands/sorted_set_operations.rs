@@ -269,7 +269,9 @@ impl OperationCall {
         first.walk(keyspace, |keyspace, member, score| {
             let mut sum = zero_for_nan(first.weight * score);
             for other in others {
-                let Some(score) = other.score(keyspace, member)? else { return Ok(ControlFlow::Continue(())) };
+                let Some(score) = other.score(keyspace, member)? else {
+                    return Ok(ControlFlow::Continue(()));
+                };
                 sum = self.aggregate.combined(sum, other.weight * score);
             }
             found.push(member, sum);

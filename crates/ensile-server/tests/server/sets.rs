@@ -246,3 +246,13 @@ fn look_ups_in_other_sets_are_bounded() {
         assert!(reply.starts_with("-ERR the transaction's sum of read values"), "{reply:.100}");
     }
 }
+
+#[test]
+fn repeated_draws_have_no_order() {
+    let mut rig = Rig::new();
+    rig.play("SADD s a b | :2");
+    let reply = rig.ask(rig.client, "SRANDMEMBER s -64");
+    let drawn = strings(&reply);
+    assert_eq!(drawn.len(), 64);
+    assert!(drawn.windows(2).filter(|pair| pair[0] != pair[1]).count() > 1, "{reply}");
+}
