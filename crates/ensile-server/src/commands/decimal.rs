@@ -107,7 +107,7 @@ fn exact(text: &str) -> Option<i128> {
         Ok(shift) => units.checked_mul(10_i128.checked_pow(shift)?)?,
         Err(_) => match 10_i128.checked_pow(shift.unsigned_abs()) {
             // Half of a unit is rounded up.
-            Some(divisor) => (units + divisor / 2) / divisor,
+            Some(divisor) => units / divisor + i128::from(units % divisor >= divisor / 2),
             None => 0,
         },
     };

@@ -2,6 +2,7 @@
 //!
 //! Neighbours: the walks of `keys`, `hashes` and `sets` find the texts.
 
+use ensile_base::random::Random;
 use ensile_resp::ReplyEncoder;
 
 use crate::model::KEY_BYTES_MAX;
@@ -35,10 +36,21 @@ impl FoundTexts {
     }
 
     /// A text by its place.
-    pub(super) fn text(&self, at: usize) -> &[u8] {
+    fn text(&self, at: usize) -> &[u8] {
         debug_assert!(at < self.ends.len(), "the place is below the number of texts");
         let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.bytes[begin..self.ends[at]]
+    }
+
+    /// The texts in a random order.
+    pub(super) fn shuffled(&self, random: &mut Random) -> Self {
+        let mut places: Vec<usize> = (0..self.count()).collect();
+        for end in (1..places.len()).rev() {
+            places.swap(end, random.next_below(end as u64 + 1) as usize);
+        }
+        let mut shuffled = Self::default();
+        places.into_iter().for_each(|place| shuffled.push(self.text(place)));
+        shuffled
     }
 
     /// True if a reply may have no room for the texts. A command that takes texts away refuses before.

@@ -7,12 +7,15 @@ use ensile_resp::{ReplyEncoder, RespVersion};
 use super::CommandError;
 use super::arguments::check_key;
 use super::found::FoundTexts;
-use crate::model::Keyspace;
 use crate::model::keyspace::check_copies;
 use crate::model::sorted_set::{MemberPlace, SortedSet};
+use crate::model::{KEY_BYTES_MAX, Keyspace};
 
 /// Bytes that the transaction needs beside each stored or removed member, roughly.
 const CHANGED_ROWS_BYTES: usize = 200;
+
+/// Upper bound of the bytes of a reply beside each member: the header of the member, and the score.
+const SCORED_BYTES: usize = "*2\r\n$16777216\r\n\r\n".len() + 32;
 
 /// Use of the members, which bounds their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +23,11 @@ pub(super) enum MembersUse {
     Reply,
     /// The members are stored, or removed.
     Change,
+}
+
+/// Checks that a transaction can store or remove members of this number and this length in bytes.
+pub(super) fn check_change(count: usize, member_bytes: usize) -> Result<(), CommandError> {
+    Ok(check_copies(member_bytes * 2 + count * CHANGED_ROWS_BYTES)?)
 }
 
 /// Members one behind the other, each with its score.
@@ -47,18 +55,21 @@ impl FoundMembers {
     pub(super) fn is_beyond(&self, members_use: MembersUse) -> bool {
         match members_use {
             MembersUse::Reply => self.members.is_beyond_reply(),
-            MembersUse::Change => check_copies(self.change_bytes()).is_err(),
+            MembersUse::Change => self.check_change().is_err(),
         }
     }
 
-    /// Bytes of a transaction that stores or removes the members, roughly.
-    fn change_bytes(&self) -> usize {
-        self.members.bytes() * 2 + self.count() * CHANGED_ROWS_BYTES
+    /// True if a reply may have no room for the members with their scores, behind a key. A command that takes members
+    /// away refuses before.
+    pub(super) fn may_be_beyond_reply(&self) -> bool {
+        let headers = 4 * "$16777216\r\n\r\n".len();
+        self.members.bytes() + self.count() * SCORED_BYTES + headers + KEY_BYTES_MAX
+            > ensile_serving::REPLY_BYTES
     }
 
     /// Checks that a transaction can change all members.
     pub(super) fn check_change(&self) -> Result<(), CommandError> {
-        Ok(check_copies(self.change_bytes())?)
+        check_change(self.count(), self.members.bytes())
     }
 
     /// Writes an array of the members. In the third version of the protocol a member with its score is an array.

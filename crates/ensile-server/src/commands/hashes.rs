@@ -174,24 +174,21 @@ pub(crate) fn get_many(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>
     Ok(())
 }
 
-/// Shown part of the fields.
+/// Shown part of fields with values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
-    Fields,
     Values,
     Both,
 }
 
-/// Fields, values or both, of all fields. The texts end early beyond the limit of a reply.
+/// Values of all fields, or fields and values. The texts end early beyond the limit of a reply.
 fn all_of(call: &mut DataCall<'_, '_>, shown: Shown) -> Result<FoundTexts, CommandError> {
     let mut found = FoundTexts::default();
     open(call, Access::Read)?.visit(0, |_, field, value| {
-        if shown != Shown::Values {
+        if shown == Shown::Both {
             found.push(field);
         }
-        if shown != Shown::Fields {
-            found.push(value);
-        }
+        found.push(value);
         if found.is_beyond_reply() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(found)
@@ -207,7 +204,13 @@ pub(crate) fn get_all(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>)
 
 /// `HKEYS key`
 pub(crate) fn fields(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    all_of(call, Shown::Fields)?.write_array(reply);
+    let mut found = FoundTexts::default();
+    let hash = open(call, Access::Read)?.into_collection();
+    hash.visit_names(&mut call.keyspace, |field| {
+        found.push(field);
+        if found.is_beyond_reply() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    found.write_array(reply);
     Ok(())
 }
 

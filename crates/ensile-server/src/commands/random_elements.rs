@@ -14,8 +14,8 @@ use crate::model::elements::Collection;
 
 /// Number of rows whose walk takes as long as the draw of one element.
 const ROWS_PER_DRAW: u64 = 64;
-/// Length of all elements that a command keeps for repeated draws, in bytes.
-const KEPT_BYTES_MAX: usize = 32 << 20;
+/// Number of drawn elements beyond which no reply has room, even for empty elements.
+const DRAWS_MAX: u64 = (ensile_serving::REPLY_BYTES / "$0\r\n\r\n".len() + 1) as u64;
 
 /// Different random elements, `count` at most. The number of elements of the collection is `size`.
 pub(super) fn draw_different(
@@ -41,7 +41,7 @@ pub(super) fn draw_different(
     }
     // Each element is taken with the chance that the rest of the draws needs.
     let (mut needed, mut left) = (count.min(size), size);
-    elements.visit(keyspace, 0, |_, element, _| {
+    elements.visit_names(keyspace, |element| {
         if left > 0 && random.next_below(left) < needed {
             found.push(element);
             needed -= 1;
@@ -62,26 +62,33 @@ pub(super) fn draw_repeatedly(
     size: u64,
 ) -> Result<FoundTexts, CommandError> {
     let (mut random, mut found) = (Random::unpredictable(), FoundTexts::default());
-    let mut all = FoundTexts::default();
-    if count.saturating_mul(ROWS_PER_DRAW) >= size {
-        elements.visit(keyspace, 0, |_, element, _| {
-            all.push(element);
-            if all.bytes() > KEPT_BYTES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-    }
-    let are_all_kept = all.count() > 0 && all.bytes() <= KEPT_BYTES_MAX;
-    for _ in 0..count {
-        if found.is_beyond_reply() {
-            break;
-        }
-        if are_all_kept {
-            found.push(all.text(random.next_below(all.count() as u64) as usize));
-        } else {
+    let count = count.min(DRAWS_MAX);
+    if count.saturating_mul(ROWS_PER_DRAW) < size {
+        for _ in 0..count {
             let Some(element) = elements.random(keyspace, &mut random)? else { break };
             found.push(&element);
+            if found.is_beyond_reply() {
+                break;
+            }
         }
+        return Ok(found);
     }
-    Ok(found)
+    if size == 0 {
+        return Ok(found);
+    }
+    // One walk finds the elements of all drawn ranks.
+    let mut ranks: Vec<u64> = (0..count).map(|_| random.next_below(size)).collect();
+    ranks.sort_unstable();
+    let (mut ranks, mut rank) = (ranks.into_iter().peekable(), 0);
+    elements.visit_names(keyspace, |element| {
+        while ranks.next_if_eq(&rank).is_some() && !found.is_beyond_reply() {
+            found.push(element);
+        }
+        rank += 1;
+        let is_done = ranks.peek().is_none() || found.is_beyond_reply();
+        if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(found.shuffled(&mut random))
 }
 
 /// Random elements for the number of a request: different elements, or repeated draws for a negative number.

@@ -22,7 +22,7 @@ use crate::model::stored_value::Kind;
 const COUNT: i64 = 10;
 /// Largest number of keys or elements that a step looks at.
 const COUNT_MAX: i64 = 1 << 20;
-/// Length of all found elements after which a step ends, in bytes. A reply has room for one value more.
+/// Length of all elements after which a step ends, in bytes. A reply has room for one value more.
 const ELEMENT_BYTES_MAX: usize = 8 << 20;
 
 /// The cursor of a request. Redis reads an empty cursor as 0.
@@ -69,7 +69,7 @@ impl<'r> ScanOptions<'r> {
 pub(super) struct ScanStep {
     /// Number of keys or elements that the step looks at, those with the hash of the last one come beside.
     count: i64,
-    /// Length of found texts after which the step ends, in bytes.
+    /// Length of texts after which the step ends, in bytes.
     bytes_max: usize,
     seen: i64,
     last_hash: Option<u64>,
@@ -83,9 +83,9 @@ impl ScanStep {
         Self { count, bytes_max, seen: 0, last_hash: None, next: 0 }
     }
 
-    /// Looks at the next hash, with this length of found texts in bytes. False if the step has ended before.
-    pub(super) fn takes(&mut self, hash: u64, found_bytes: usize) -> bool {
-        let is_full = self.seen >= self.count || found_bytes >= self.bytes_max;
+    /// Looks at the next hash, with this length of the texts so far in bytes. False if the step has ended before.
+    pub(super) fn takes(&mut self, hash: u64, bytes: usize) -> bool {
+        let is_full = self.seen >= self.count || bytes >= self.bytes_max;
         if is_full && self.last_hash != Some(hash) {
             debug_assert!(self.last_hash.is_none_or(|last| last < hash), "a walk goes upwards");
             self.next = hash;
@@ -133,11 +133,14 @@ pub(super) fn scan_elements(
     }
     let options = ScanOptions::read(call, 3, false)?;
     let mut step = ScanStep::new(options.count, ELEMENT_BYTES_MAX);
-    let (mut text, mut failed) = (Vec::new(), None);
+    let (mut text, mut failed, mut seen_bytes) = (Vec::new(), None, 0);
+    // A comparison with a pattern takes the longer, the longer the pattern is.
+    let steps_per_byte = options.pattern.map_or(1, |pattern| pattern.len().max(1));
     elements.visit(&mut call.keyspace, cursor, |hash, element, value| {
-        if !step.takes(hash, found.bytes()) {
+        if !step.takes(hash, seen_bytes) {
             return ControlFlow::Break(());
         }
+        seen_bytes += element.len() * steps_per_byte + value.len();
         if options.matches(element) {
             found.push(element);
             match values {

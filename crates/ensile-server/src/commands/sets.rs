@@ -24,9 +24,9 @@ use crate::model::keyspace::check_copies;
 use crate::model::stored_value::Kind;
 
 /// Number of members that a walk reads before it looks at the other sets.
-const MEMBERS_TOGETHER: i64 = 256;
+pub(super) const MEMBERS_TOGETHER: i64 = 256;
 /// Length of these members in bytes.
-const MEMBER_BYTES_TOGETHER: usize = 1 << 20;
+pub(super) const MEMBER_BYTES_TOGETHER: usize = 1 << 20;
 
 /// Opens the set of the request's first key.
 fn open<'s, 'c, 'db>(
@@ -236,13 +236,17 @@ impl ResultLimit {
     }
 }
 
-/// Opens the sets of keys.
+/// Opens the sets of keys. A key that is repeated behind the first key is opened once.
 fn open_all<'c>(
     call: &mut DataCall<'c, '_>,
     keys: impl Iterator<Item = &'c [u8]>,
 ) -> Result<Vec<Collection>, CommandError> {
-    let mut sets = Vec::new();
+    let (mut sets, mut seen) = (Vec::new(), HashSet::new());
     for key in keys {
+        // The first set stays beside its repetition: a difference to itself is empty.
+        if !sets.is_empty() && !seen.insert(key) {
+            continue;
+        }
         sets.push(Elements::open(&mut call.keyspace, key, Kind::Set, Access::Read)?.into_collection());
         check_copies(call.keyspace.copied_bytes)?;
     }
@@ -269,7 +273,12 @@ fn result_of(
             let sets: Vec<&Collection> = by_size.into_iter().map(|(_, set)| set).collect();
             filtered(keyspace, &sets, true, limit)
         }
-        SetOperation::Difference => filtered(keyspace, &sets.iter().collect::<Vec<_>>(), false, limit),
+        SetOperation::Difference => {
+            let Some((first, others)) = sets.split_first() else { return Ok(FoundTexts::default()) };
+            let others = others.iter().filter(|set| !set.is_absent());
+            let sets: Vec<&Collection> = std::iter::once(first).chain(others).collect();
+            filtered(keyspace, &sets, false, limit)
+        }
     }
 }
 
@@ -309,6 +318,15 @@ fn filtered(
     }
 }
 
+/// Bytes that the look-up of a member in another set counts with.
+const LOOKUP_BYTES: usize = 64;
+
+/// Counts the look-up of a member in another set with the bytes that the transaction copies, which bounds the time.
+pub(super) fn count_lookup(keyspace: &mut Keyspace<'_, '_>) -> CommandResult {
+    keyspace.copied_bytes += LOOKUP_BYTES;
+    Ok(check_copies(keyspace.copied_bytes)?)
+}
+
 /// True if all sets have a member, or if no set has the member.
 fn have_all(
     keyspace: &mut Keyspace<'_, '_>,
@@ -317,6 +335,7 @@ fn have_all(
     have: bool,
 ) -> Result<bool, CommandError> {
     for set in sets {
+        count_lookup(keyspace)?;
         if set.contains(keyspace, member)? != have {
             return Ok(false);
         }

@@ -7,15 +7,18 @@
 //!
 //! Neighbours: `command_table` names the functions; [`crate::model::elements`] has the members of the inputs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use ensile_resp::ReplyEncoder;
 use ensile_serving::command::is_called;
 
 use super::arguments::{check_key, whole};
-use super::found_members::{FoundMembers, MembersUse};
+use super::found::FoundTexts;
+use super::found_members::{FoundMembers, MembersUse, check_change};
+use super::scan::ScanStep;
 use super::scores::score;
+use super::sets::{MEMBER_BYTES_TOGETHER, MEMBERS_TOGETHER, count_lookup};
 use super::{CommandError, CommandResult, DataCall};
 use crate::model::Keyspace;
 use crate::model::elements::{Access, Collection, Elements};
@@ -96,25 +99,50 @@ impl Input {
         if self.is_set { Ok(1.0) } else { score_in(value) }
     }
 
-    fn score(&self, keyspace: &mut Keyspace<'_, '_>, member: &[u8]) -> ensile::Result<Option<f64>> {
+    fn score(&self, keyspace: &mut Keyspace<'_, '_>, member: &[u8]) -> Result<Option<f64>, CommandError> {
+        count_lookup(keyspace)?;
         let value = self.members.get(keyspace, member)?;
-        value.map(|value| self.score_in(&value)).transpose()
+        Ok(value.map(|value| self.score_in(&value)).transpose()?)
     }
 
-    /// All members with their scores, without the weight.
-    fn all_members(&self, keyspace: &mut Keyspace<'_, '_>) -> Result<FoundMembers, CommandError> {
-        let (mut found, mut failed) = (FoundMembers::default(), None);
-        self.members.visit(keyspace, 0, |_, member, value| {
-            match self.score_in(value) {
-                Ok(score) => found.push(member, score),
-                Err(error) => failed = Some(error),
+    /// Walks all members with their scores, without the weight, until `visit` breaks.
+    fn walk(
+        &self,
+        keyspace: &mut Keyspace<'_, '_>,
+        mut visit: impl FnMut(&mut Keyspace<'_, '_>, &[u8], f64) -> Result<ControlFlow<()>, CommandError>,
+    ) -> CommandResult {
+        let mut from = 0;
+        loop {
+            let mut step = ScanStep::new(MEMBERS_TOGETHER, MEMBER_BYTES_TOGETHER);
+            let (mut some, mut scores, mut failed) = (FoundTexts::default(), Vec::new(), None);
+            self.members.visit(keyspace, from, |hash, member, value| {
+                if !step.takes(hash, some.bytes()) {
+                    return ControlFlow::Break(());
+                }
+                match self.score_in(value) {
+                    Ok(score) => scores.push(score),
+                    Err(error) => {
+                        failed = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                }
+                some.push(member);
+                ControlFlow::Continue(())
+            })?;
+            if let Some(error) = failed {
+                return Err(error.into());
             }
-            let is_done = failed.is_some() || found.is_beyond(MembersUse::Change);
-            if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        check_copies(keyspace.copied_bytes)?;
-        found.check_change()?;
-        failed.map_or(Ok(found), |error| Err(error.into()))
+            check_copies(keyspace.copied_bytes)?;
+            for (member, score) in some.iter().zip(scores) {
+                if visit(keyspace, member, score)?.is_break() {
+                    return Ok(());
+                }
+            }
+            from = step.next();
+            if from == 0 {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -122,6 +150,7 @@ impl Input {
 struct OperationCall {
     inputs: Vec<Input>,
     aggregate: Aggregate,
+    purpose: ResultPurpose,
     with_scores: bool,
     /// Number of members after which the count of an intersection ends.
     limit: Option<u64>,
@@ -143,12 +172,16 @@ impl OperationCall {
         }
         let key_count = usize::try_from(key_count).ok().filter(|count| *count <= behind);
         let key_count = key_count.ok_or(CommandError::Syntax)?;
-        let mut inputs = Vec::with_capacity(key_count);
+        let (mut inputs, mut seen) = (Vec::with_capacity(key_count), HashSet::new());
         for at in from + 1..=from + key_count {
             let key = call.argument(at);
+            // The first input of a difference stays beside its repetition.
+            if operation == ScoredOperation::Difference && !inputs.is_empty() && !seen.insert(key) {
+                continue;
+            }
             inputs.push(Input::open(call, key)?);
         }
-        let mut read = Self { inputs, aggregate: Aggregate::Sum, with_scores: false, limit: None };
+        let mut read = Self { inputs, aggregate: Aggregate::Sum, purpose, with_scores: false, limit: None };
         let mut at = from + 1 + key_count;
         while at < call.request.len() {
             at += read.read_option(call, at, operation, purpose)?;
@@ -212,14 +245,19 @@ impl OperationCall {
 
     fn union(&self, keyspace: &mut Keyspace<'_, '_>) -> Result<FoundMembers, CommandError> {
         let (mut scores, mut found) = (HashMap::<Vec<u8>, f64>::new(), FoundMembers::default());
+        let mut member_bytes = 0;
         for input in &self.inputs {
-            for (member, score) in input.all_members(keyspace)?.iter() {
+            input.walk(keyspace, |_, member, score| {
                 let score = zero_for_nan(input.weight * score);
-                match scores.get_mut(member) {
-                    Some(sum) => *sum = self.aggregate.combined(*sum, score),
-                    None => drop(scores.insert(member.to_vec(), score)),
+                if let Some(sum) = scores.get_mut(member) {
+                    *sum = self.aggregate.combined(*sum, score);
+                } else {
+                    scores.insert(member.to_vec(), score);
+                    member_bytes += member.len();
+                    check_change(scores.len(), member_bytes)?;
                 }
-            }
+                Ok(ControlFlow::Continue(()))
+            })?;
         }
         scores.iter().for_each(|(member, score)| found.push(member, *score));
         Ok(found)
@@ -228,32 +266,45 @@ impl OperationCall {
     fn intersection(&self, keyspace: &mut Keyspace<'_, '_>) -> Result<FoundMembers, CommandError> {
         let mut found = FoundMembers::default();
         let Some((first, others)) = self.inputs.split_first() else { return Ok(found) };
-        'members: for (member, score) in first.all_members(keyspace)?.iter() {
+        first.walk(keyspace, |keyspace, member, score| {
             let mut sum = zero_for_nan(first.weight * score);
             for other in others {
-                let Some(score) = other.score(keyspace, member)? else { continue 'members };
+                let Some(score) = other.score(keyspace, member)? else {
+                    return Ok(ControlFlow::Continue(()));
+                };
                 sum = self.aggregate.combined(sum, other.weight * score);
             }
             found.push(member, sum);
-            if self.limit.is_some_and(|limit| found.count() as u64 >= limit) {
-                break;
-            }
-        }
+            Ok(self.end_of(&found))
+        })?;
         Ok(found)
     }
 
     fn difference(&self, keyspace: &mut Keyspace<'_, '_>) -> Result<FoundMembers, CommandError> {
         let mut found = FoundMembers::default();
         let Some((first, others)) = self.inputs.split_first() else { return Ok(found) };
-        'members: for (member, score) in first.all_members(keyspace)?.iter() {
-            for other in others {
+        let others: Vec<&Input> = others.iter().filter(|other| !other.members.is_absent()).collect();
+        first.walk(keyspace, |keyspace, member, score| {
+            for other in &others {
+                count_lookup(keyspace)?;
                 if other.members.contains(keyspace, member)? {
-                    continue 'members;
+                    return Ok(ControlFlow::Continue(()));
                 }
             }
             found.push(member, score);
-        }
+            Ok(self.end_of(&found))
+        })?;
         Ok(found)
+    }
+
+    /// Ends a walk whose result is complete, or is beyond the limit of its purpose. The latter is an error.
+    fn end_of(&self, found: &FoundMembers) -> ControlFlow<()> {
+        let is_done = match self.purpose {
+            ResultPurpose::Show => found.is_beyond(MembersUse::Reply),
+            ResultPurpose::Store => found.is_beyond(MembersUse::Change),
+            ResultPurpose::Count => self.limit.is_some_and(|limit| found.count() as u64 >= limit),
+        };
+        if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

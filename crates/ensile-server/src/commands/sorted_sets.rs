@@ -247,7 +247,8 @@ pub(crate) fn random_member(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncode
     Ok(())
 }
 
-/// Removes the first or the last members of a sorted set, `count` at most, if a reply can show them.
+/// Removes the first or the last members of a sorted set, `count` at most. An error removes nothing: a reply must have
+/// room for the members.
 pub(super) fn pop_members(
     mut set: SortedSet<'_, '_, '_>,
     direction: WalkDirection,
@@ -262,8 +263,8 @@ pub(super) fn pop_members(
         let is_done = found.count() as u64 >= count || found.is_beyond(MembersUse::Reply);
         if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    if found.is_beyond(MembersUse::Reply) {
-        return Ok(found);
+    if found.may_be_beyond_reply() {
+        return Err(CommandError::Text("the reply would be too long: pop fewer members at once"));
     }
     if found.count() as u64 == set.count()? {
         set.clear()?;

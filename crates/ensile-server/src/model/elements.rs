@@ -491,6 +491,27 @@ impl Collection {
             }
         }
     }
+
+    /// As [`Collection::visit`] from the begin on, for elements without their values.
+    pub(crate) fn visit_names(
+        &self,
+        keyspace: &mut Keyspace<'_, '_>,
+        mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        match &self.form {
+            Form::Packed { bytes, .. } => {
+                let _ = packed::pairs(bytes).try_for_each(|pair| visit(pair.element));
+                Ok(())
+            }
+            Form::Rows(rows) => {
+                let Keyspace { tx, model, copied_bytes, .. } = keyspace;
+                tx.scan_keys(&model.elements, Prefix((rows.object,)), |(_, _, element)| {
+                    *copied_bytes += element.len();
+                    visit(&element)
+                })
+            }
+        }
+    }
 }
 
 /// Number of elements that the rows of the stripes have. The commit checks that all rows are of one moment.

@@ -92,15 +92,13 @@ impl<'db> CommandHost<'db> for CommandCalls<'_, 'db> {
         if let Err(error) = check_copies(self.copied_bytes) {
             return Err(self.end(error));
         }
+        self.has_written |= ran.is_ok() && command.info.has_flag("write");
         match ran {
             Ok(()) if reply.is_beyond() => {
                 reply.limit();
                 Err(CallRefusal::Reply(error_text(reply)))
             }
-            Ok(()) => {
-                self.has_written |= command.info.has_flag("write");
-                Ok(())
-            }
+            Ok(()) => Ok(()),
             Err(CommandError::Engine(error)) => Err(self.end(error)),
             Err(error) => Err(CallRefusal::Reply(format!("{} {}", error.code(), error.text()).into_bytes())),
         }

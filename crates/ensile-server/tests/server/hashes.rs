@@ -84,3 +84,21 @@ fn random_fields_are_different_or_drawn_again() {
     }
     assert_eq!(shown.len(), 3, "each field comes");
 }
+
+#[test]
+fn values_that_no_step_shows_end_a_step() {
+    let mut rig = Rig::new();
+    let long = "v".repeat(1 << 20);
+    for number in 0..12 {
+        let field = format!("f{number}");
+        assert_eq!(rig.ask_bytes(rig.client, &[b"HSET", b"h", field.as_bytes(), long.as_bytes()]), b":1\r\n");
+    }
+    let (mut cursor, mut steps) = ("0".to_owned(), 0);
+    while steps == 0 || cursor != "0" {
+        let reply = rig.ask(rig.client, &format!("HSCAN h {cursor} MATCH none COUNT 100"));
+        assert!(reply.ends_with("*0"), "{reply:.100}");
+        cursor = reply.split(' ').nth(2).expect("a cursor").to_owned();
+        steps += 1;
+    }
+    assert_eq!(steps, 2, "a step looks at 8 MiB");
+}

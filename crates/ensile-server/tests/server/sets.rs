@@ -228,3 +228,31 @@ fn random_members_have_equal_chances() {
         assert_eq!((different.len(), strings(&reply).len()), (count.min(MANY), count.min(MANY)));
     }
 }
+
+#[test]
+fn look_ups_in_other_sets_are_bounded() {
+    let mut rig = Rig::new();
+    fill(&mut rig, "s", 0..9_000);
+    rig.play("SADD one m0 | :1");
+    let others = (0..500).map(|number| format!(" one none:{number}")).collect::<String>();
+    rig.play(&format!("SDIFFSTORE t s{others} | :8999\nZDIFFSTORE t 1001 s{others} | :8999"));
+    rig.play(&format!("SDIFFSTORE t s{others} s | :0\nSINTERSTORE t s{} | :1", " one".repeat(500)));
+    let others: String = (0..500).map(|number| format!(" other:{number}")).collect();
+    for key in others.split_ascii_whitespace() {
+        rig.play(&format!("SADD {key} other | :1"));
+    }
+    for request in [format!("SDIFF s{others}"), format!("ZDIFF 501 s{others}")] {
+        let reply = rig.ask(rig.client, &request);
+        assert!(reply.starts_with("-ERR the transaction's sum of read values"), "{reply:.100}");
+    }
+}
+
+#[test]
+fn repeated_draws_have_no_order() {
+    let mut rig = Rig::new();
+    rig.play("SADD s a b | :2");
+    let reply = rig.ask(rig.client, "SRANDMEMBER s -64");
+    let drawn = strings(&reply);
+    assert_eq!(drawn.len(), 64);
+    assert!(drawn.windows(2).filter(|pair| pair[0] != pair[1]).count() > 1, "{reply}");
+}

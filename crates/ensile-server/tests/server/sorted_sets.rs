@@ -258,3 +258,41 @@ fn a_client_waits_for_members() {
         "BZPOPMIN none -1 | -ERR timeout is negative\nMULTI | +OK\nBZPOPMIN none 0 | +QUEUED\nEXEC | *1 *-1",
     );
 }
+
+#[test]
+fn members_stay_whose_scores_make_the_reply_too_long() {
+    let mut rig = Rig::new();
+    let long = "m".repeat(15_995);
+    for number in 0..2096 {
+        let member = format!("{number:05}{long}");
+        assert_eq!(rig.ask_bytes(rig.client, &[b"ZADD", b"z", b"1.5", member.as_bytes()]), b":1\r\n");
+    }
+    rig.play(
+        r"
+        ZPOPMIN z 2096 | -ERR the reply would be too long: pop fewer members at once
+        ZPOPMAX z 3000 | -ERR the reply would be too long: pop fewer members at once
+        ZMPOP 1 z MAX COUNT 2096 | -ERR the reply would be too long: pop fewer members at once
+        ZCARD z | :2096
+        ",
+    );
+    let reply = rig.ask(rig.client, "ZPOPMIN z 2");
+    assert!(reply.starts_with("*4 $16000 00000mm"), "{reply:.100}");
+    rig.play("ZCARD z | :2094");
+}
+
+#[test]
+fn a_large_input_has_a_small_intersection() {
+    let mut rig = Rig::new();
+    let long = "m".repeat(15_990);
+    for begin in (0..8_400).step_by(30) {
+        let members: Vec<String> = (begin..begin + 30).map(|number| format!("{number}{long}")).collect();
+        let words = [b"SADD".as_slice(), b"s"].into_iter().chain(members.iter().map(String::as_bytes));
+        assert_eq!(rig.ask_bytes(rig.client, &words.collect::<Vec<_>>()), b":30\r\n");
+    }
+    rig.play(
+        r"
+        ZINTERCARD 1 s LIMIT 1 | :1
+        ZDIFF 2 s s | *0
+        ",
+    );
+}
