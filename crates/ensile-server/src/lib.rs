@@ -54,6 +54,7 @@ mod served_program;
 mod server;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+mod slow_log;
 mod sweeper;
 
 pub use access::{PASSWORD_BYTES_MAX, User, hash_password};

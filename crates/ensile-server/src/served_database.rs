@@ -17,7 +17,7 @@ use crate::access::{PASSWORD_BYTES_MAX, Password, User, UserNumber, Users, Verif
 use crate::appendfsync::Appendfsync;
 use crate::blocking::{Wait, WaitingClients};
 use crate::calendar::Calendar;
-use crate::channels::{Channels, Listeners, LoopMailBox, Subscriptions};
+use crate::channels::{Channels, ClientSurvey, Listeners, LoopMailBox, Subscriptions};
 use crate::command_figures::{CommandFigures, LoopFigures};
 use crate::contest::Contest;
 use crate::disk_wait::DiskWait;
@@ -27,6 +27,7 @@ use crate::model::{DATABASES, Model};
 use crate::pending::{PendingCommit, PendingExec};
 use crate::save_time::SaveTime;
 use crate::scripts::{LoopScripts, LuaState, Procedures, ScriptCache};
+use crate::slow_log::SlowLog;
 use crate::sweeper::Sweeper;
 
 /// A request under way.
@@ -59,6 +60,7 @@ pub(crate) struct ServedDatabase {
     figures: Mutex<Vec<Arc<LoopFigures>>>,
     channels: Channels,
     waiting: Arc<WaitingClients>,
+    slow_log: SlowLog,
     calendar: Calendar,
     /// Name of this run, which no other run has.
     run_id: String,
@@ -158,6 +160,8 @@ pub(crate) struct ClientData {
     pub(crate) subscriptions: Subscriptions,
     /// Losses of the request that is set aside.
     pub(crate) contest: Contest,
+    /// Question to all loops that the request waits for.
+    pub(crate) survey: Option<Arc<ClientSurvey>>,
     /// Wait of the request that is set aside for the disk.
     pub(crate) disk_wait: Option<DiskWait>,
     /// A command that waits for its commit.
@@ -312,6 +316,7 @@ impl ServedDatabase {
             figures: Mutex::new(Vec::new()),
             channels: Channels::default(),
             waiting: Arc::new(WaitingClients::default()),
+            slow_log: SlowLog::default(),
             run_id: new_run_id(),
             begun_millis: calendar.millis(),
             calendar,
@@ -381,6 +386,12 @@ impl ServedDatabase {
     /// Time since the start in seconds.
     pub(crate) fn uptime_seconds(&self) -> u64 {
         self.calendar.millis().saturating_sub(self.begun_millis) / 1000
+    }
+
+    /// The log of slow requests.
+    #[inline]
+    pub(crate) fn slow_log(&self) -> &SlowLog {
+        &self.slow_log
     }
 
     /// Name of this run: 40 hexadecimal digits.

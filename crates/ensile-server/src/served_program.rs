@@ -15,6 +15,7 @@ use crate::command::{Command, CommandFunction, TransactionFunction};
 use crate::contest::Contest;
 use crate::model::DATABASES;
 use crate::served_database::{ClientData, LoopData, ServedCall, ServedDatabase};
+use crate::slow_log::EndedRequest;
 use crate::{access, admin, command_table, execution, publish};
 
 /// Commands that need no data, while the data is loaded.
@@ -72,6 +73,7 @@ impl ServedProgram for ServedDatabase {
     fn take_letter(&self, state: &mut LoopData, clients: &mut dyn LoopClients<ClientData>, letter: Letter) {
         match letter {
             Letter::Message(message, epoch) => state.listeners.tell(&message, epoch, clients),
+            Letter::Clients(survey) => admin::clients::answer_survey(self, &survey, clients),
             Letter::Resume(connection) => clients.resume(connection),
         }
     }
@@ -97,15 +99,10 @@ impl ServedProgram for ServedDatabase {
     fn call(&self, call: ServedCall<'_>, command: &'static Command, reply: &mut NewReply<'_>) -> Outcome {
         call.loop_state.command = command.number;
         call.loop_state.figures.count_call(command.number);
-        match command.function {
-            CommandFunction::Data(function) => {
-                execution::run_command(self, call, TransactionFunction::Data(function), reply)
-            }
-            CommandFunction::Script(function) => {
-                execution::run_command(self, call, TransactionFunction::Script(function), reply)
-            }
-            CommandFunction::Server(function) => function(call, reply),
+        if self.slow_log().measures(&command.info) {
+            return self.call_measured(call, command, reply);
         }
+        self.call_function(call, command, reply)
     }
 
     fn exec(&self, exec: Exec<'_, Self>, reply: &mut NewReply<'_>) -> Outcome {
@@ -116,7 +113,14 @@ impl ServedProgram for ServedDatabase {
             let mut exec = exec;
             return exec.call_each_alone(reply);
         }
-        execution::run_queue(self, exec, reply)
+        let (server, begun_nanos) = (exec.server, exec.server.nanos());
+        let outcome = execution::run_queue(self, exec, reply);
+        let nanos = server.nanos().saturating_sub(begun_nanos);
+        if self.slow_log().is_slow(nanos) {
+            let ended = EndedRequest { request: None, client_name: b"", now_millis: self.now_millis() };
+            self.slow_log().note(nanos, ended);
+        }
+        outcome
     }
 
     fn discard(&self, client: &mut Client<ClientData>) {
@@ -187,5 +191,48 @@ impl ServedProgram for ServedDatabase {
 
     fn info(&self, client: &Client<ClientData>, figures: &ServerFigures, text: &mut InfoText) {
         admin::write_info(self, self.users().get(client.own.user), figures, text);
+        let counts = self.command_figures(command_table::counted_names().count());
+        admin::write_commands(command_table::counted_names().zip(counts), text);
+    }
+}
+
+impl ServedDatabase {
+    /// Carries a request out.
+    #[inline]
+    fn call_function(
+        &self,
+        call: ServedCall<'_>,
+        command: &'static Command,
+        reply: &mut NewReply<'_>,
+    ) -> Outcome {
+        match command.function {
+            CommandFunction::Data(function) => {
+                execution::run_command(self, call, TransactionFunction::Data(function), reply)
+            }
+            CommandFunction::Script(function) => {
+                execution::run_command(self, call, TransactionFunction::Script(function), reply)
+            }
+            CommandFunction::Server(function) => function(call, reply),
+        }
+    }
+
+    /// As [`ServedDatabase::call_function`], and notes a slow request.
+    #[inline(never)]
+    fn call_measured(
+        &self,
+        call: ServedCall<'_>,
+        command: &'static Command,
+        reply: &mut NewReply<'_>,
+    ) -> Outcome {
+        let ServedCall { loop_state, client, request, server } = call;
+        let begun_nanos = server.nanos();
+        let call = ServedCall { loop_state, client: &mut *client, request, server };
+        let outcome = self.call_function(call, command, reply);
+        let nanos = server.nanos().saturating_sub(begun_nanos);
+        if self.slow_log().is_slow(nanos) {
+            let (request, now_millis) = (Some(request), self.now_millis());
+            self.slow_log().note(nanos, EndedRequest { request, client_name: &client.name, now_millis });
+        }
+        outcome
     }
 }

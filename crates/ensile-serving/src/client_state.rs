@@ -2,6 +2,8 @@
 //!
 //! Neighbours: [`crate::ServingLoop`] has a session for each connection; commands look at the state and change it.
 
+use std::time::Duration;
+
 use ensile_base::Epoch;
 use ensile_net::{ConnectionId, TimerId};
 use ensile_resp::{RequestDecoder, RequestLimits, RespVersion};
@@ -21,6 +23,33 @@ impl ClientState for () {
     }
 }
 
+/// Replies to a client that are not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplySilence {
+    /// All replies are sent.
+    None,
+    /// The reply to the present request and to the next request.
+    ThisAndNext,
+    /// The reply to the present request.
+    This,
+    /// All replies.
+    All,
+}
+
+impl ReplySilence {
+    /// True if the reply to a request is not sent. A further call stands for the next request.
+    #[inline]
+    pub(crate) fn takes_reply(&mut self) -> bool {
+        let takes = *self != Self::None;
+        *self = match *self {
+            Self::ThisAndNext => Self::This,
+            Self::This => Self::None,
+            silence => silence,
+        };
+        takes
+    }
+}
+
 /// State of a client, beside the decoder of its requests.
 #[derive(Debug)]
 pub struct Client<C> {
@@ -37,6 +66,10 @@ pub struct Client<C> {
     /// True if the client waits for pushes. Its silence is not idle, and in version 2 of the protocol it has the
     /// commands of a listener only.
     pub is_listener: bool,
+    /// Replies that are not sent (`CLIENT REPLY`).
+    pub silence: ReplySilence,
+    /// True while the queued requests of the client are carried out.
+    pub is_in_exec: bool,
     /// State that the service keeps.
     pub own: C,
     /// Queue between `MULTI` and `EXEC`.
@@ -55,6 +88,8 @@ impl<C: ClientState> Client<C> {
             name: Box::default(),
             database: 0,
             is_listener: false,
+            silence: ReplySilence::None,
+            is_in_exec: false,
             own: C::default(),
             queue: None,
             parked: Epoch::ZERO,
@@ -94,6 +129,21 @@ impl<C: ClientState> Client<C> {
     }
 }
 
+/// A client, as a list of clients shows the client.
+#[derive(Debug)]
+pub struct ServedClient<'s, C> {
+    /// The client.
+    pub client: &'s Client<C>,
+    /// Time since the connection's begin.
+    pub age: Duration,
+    /// Number of queued requests behind `MULTI`; `None` without a queue.
+    pub queued: Option<usize>,
+    /// Bytes of replies that wait or are unsent.
+    pub unsent_bytes: usize,
+    /// Memory of replies, requests and state, in bytes.
+    pub memory_bytes: usize,
+}
+
 /// Choices of a client that a queue without an effect leaves as they were.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientChoices {
@@ -108,6 +158,8 @@ pub(crate) struct ClientSession<C> {
     pub(crate) client: Client<C>,
     /// True if the decoder has the limits of authorized clients.
     has_full_limits: bool,
+    /// Time of the connection's begin in nanoseconds.
+    begun_nanos: u64,
     /// True if the first unread request is set aside, and is not called again yet.
     pub(crate) is_set_aside: bool,
     /// Wait of the request that is set aside for an event.
@@ -122,11 +174,12 @@ pub(crate) struct EventWait {
 }
 
 impl<C: ClientState> ClientSession<C> {
-    pub(crate) fn new(number: u64, connection: ConnectionId) -> Self {
+    pub(crate) fn new(number: u64, connection: ConnectionId, begun_nanos: u64) -> Self {
         Self {
             decoder: RequestDecoder::new(STRANGER_LIMITS),
             client: Client::new(number, connection),
             has_full_limits: false,
+            begun_nanos,
             is_set_aside: false,
             wait: None,
         }
@@ -143,6 +196,17 @@ impl<C: ClientState> ClientSession<C> {
     /// Limits of the client's requests.
     pub(crate) fn limits(&self) -> RequestLimits {
         if self.has_full_limits { REQUEST_LIMITS } else { STRANGER_LIMITS }
+    }
+
+    /// The client, as a list of clients shows the client.
+    pub(crate) fn served(&self, now_nanos: u64, unsent_bytes: usize) -> ServedClient<'_, C> {
+        ServedClient {
+            client: &self.client,
+            age: Duration::from_nanos(now_nanos.saturating_sub(self.begun_nanos)),
+            queued: self.client.queue.as_ref().map(CommandQueue::count),
+            unsent_bytes,
+            memory_bytes: unsent_bytes + self.memory_bytes(),
+        }
     }
 
     /// Memory that counts beside the connection's buffers, in bytes (W16).

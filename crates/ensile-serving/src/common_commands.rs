@@ -249,6 +249,16 @@ fn write_reply<S: ServedProgram>(
     ANSWERED
 }
 
+/// `CLIENT ID`, `GETNAME`, `SETNAME`, `SETINFO` and `UNBLOCK`, for a service with a `CLIENT` of its own.
+pub fn client_command<S: ServedProgram>(call: ServiceCall<'_, S>, reply: &mut NewReply<'_>) -> Outcome {
+    let ServiceCall { client, request, server, .. } = call;
+    reply.write(|reply| match request.get(1) {
+        Some(word) if is_called(word, "UNBLOCK") => unblock(server, request, reply),
+        _ => handshake::client(client, request, reply),
+    });
+    ANSWERED
+}
+
 /// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`
 fn unblock<S: ServedProgram>(server: &ServingState<S>, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
     let with_error = match request.get(3) {

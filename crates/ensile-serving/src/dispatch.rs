@@ -152,8 +152,10 @@ fn exec<S: ServedProgram>(call: ServiceCall<'_, S>, reply: &mut NewReply<'_>) ->
         return ANSWERED;
     }
     let choices = client.choices();
+    client.is_in_exec = true;
     let exec = Exec { loop_state, client: &mut *client, queue: &queue, server };
     let outcome = catch_panic(server, reply, |reply| server.service.exec(exec, reply));
+    client.is_in_exec = false;
     debug_assert!(client.queue.is_none(), "Q1: no queued request begins a queue");
     match outcome {
         Ok(Outcome::Busy) => {

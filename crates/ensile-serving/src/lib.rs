@@ -60,8 +60,8 @@ mod serving_loop;
 pub mod program;
 pub mod threads;
 
-pub use client_state::{Client, ClientState};
-pub use common_commands::all_commands;
+pub use client_state::{Client, ClientState, ReplySilence, ServedClient};
+pub use common_commands::{all_commands, client_command};
 pub use deferred_replies::loop_waker;
 pub use durable_epochs::{CheckpointWait, DurableEpoch, DurableEpochs, LogState};
 pub use execution::TOGETHER;

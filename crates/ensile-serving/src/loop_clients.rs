@@ -13,7 +13,7 @@ use ensile_base::Epoch;
 use ensile_base::sync::Ordering;
 use ensile_net::{ConnectionId, NetLoop, Transport};
 
-use crate::client_state::{Client, ClientSession};
+use crate::client_state::{Client, ClientSession, ServedClient};
 use crate::deferred_replies::{PARKED_BYTES, ParkedReplies};
 use crate::limits::PUSHED_BYTES_MAX;
 use crate::mail::LoopClients;
@@ -31,6 +31,14 @@ pub(crate) struct ClientsOfLoop<'l, T, S: ServedProgram> {
 impl<T: Transport, S: ServedProgram> LoopClients<S::ClientState> for ClientsOfLoop<'_, T, S> {
     fn client(&mut self, id: ConnectionId) -> Option<&mut Client<S::ClientState>> {
         self.sessions.get_mut(&id).map(|session| &mut session.client)
+    }
+
+    fn visit(&mut self, visit: &mut dyn FnMut(&ServedClient<'_, S::ClientState>)) {
+        let now_nanos = self.state.clock.nanos();
+        for (id, session) in &*self.sessions {
+            let unsent_bytes = self.net.parts(*id).map_or(0, |(_, replies)| replies.unsent_bytes());
+            visit(&session.served(now_nanos, unsent_bytes));
+        }
     }
 
     fn push(&mut self, id: ConnectionId, epoch: Epoch, bytes: &[u8]) {

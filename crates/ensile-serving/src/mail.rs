@@ -9,7 +9,7 @@ use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, Mutex, Ordering};
 use ensile_net::{ConnectionId, LoopWakeUp};
 
-use crate::client_state::Client;
+use crate::client_state::{Client, ServedClient};
 
 /// Letters of a loop.
 #[derive(Debug)]
@@ -62,6 +62,9 @@ impl<L> LoopMail<L> {
 pub trait LoopClients<C> {
     /// The client of a connection; `None` if the connection has ended.
     fn client(&mut self, id: ConnectionId) -> Option<&mut Client<C>>;
+
+    /// Visits all clients of the loop.
+    fn visit(&mut self, visit: &mut dyn FnMut(&ServedClient<'_, C>));
 
     /// Sends bytes that are no reply to a client, once `epoch` is durable if replies wait. A client with too many
     /// unsent bytes is disconnected. The bytes for an ended connection are dropped.

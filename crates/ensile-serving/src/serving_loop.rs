@@ -299,7 +299,7 @@ impl<T: Transport, S: ServedProgram> ServingLoop<T, S> {
         self.state.connections.fetch_add(1, Ordering::Relaxed);
         // Relaxed: the number is a name; `fetch_add` gives each number once.
         let number = self.state.opened.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut session = ClientSession::new(number, id);
+        let mut session = ClientSession::new(number, id, self.state.clock.nanos());
         session.set_authorized(self.state.service.is_authorized(&session.client));
         let earlier = self.sessions.insert(id, session);
         debug_assert!(earlier.is_none(), "W9: a loop uses a name of a connection once");
@@ -560,7 +560,9 @@ impl<S: ServedProgram> RequestServing<'_, S> {
                 || reply_count(reply) == Some(usize::from(outcome != Outcome::Stop && !outcome.sets_aside())),
             "a request has one reply"
         );
+        let is_silent = !outcome.sets_aside() && client.silence.takes_reply();
         match outcome {
+            Outcome::Reply(_) | Outcome::ReplyAndClose if is_silent => {}
             Outcome::Reply(epoch)
                 if service.waits_for_durability() && !parked.knows(epoch, service.durable_epochs()) =>
             {

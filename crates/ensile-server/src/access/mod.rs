@@ -104,6 +104,11 @@ impl Users {
         self.list.iter()
     }
 
+    /// Number of the user of this name.
+    pub(crate) fn number_of(&self, name: &[u8]) -> Option<UserNumber> {
+        self.find(name)
+    }
+
     fn find(&self, name: &[u8]) -> Option<UserNumber> {
         let at = self.list.iter().position(|user| user.name().as_bytes() == name)?;
         UserNumber::try_from(at).ok()

@@ -10,6 +10,7 @@ use ensile_base::sync::Ordering;
 use ensile_serving::{DurableEpochs as _, InfoText, LogState, ServerFigures};
 
 use crate::access::User;
+use crate::command_figures::CommandFigures;
 use crate::effects::Effects;
 use crate::load_progress::LoadAmounts;
 use crate::model::keyspace::KeyCounts;
@@ -138,6 +139,18 @@ fn write_persistence(server: &ServedDatabase, stats: &Stats, text: &mut InfoText
 /// Number of entries of a checkpoint under way, from its progress.
 fn expected_entries(running: &CheckpointProgress) -> u64 {
     if running.share > 0.0 { (running.entries as f64 / running.share) as u64 } else { running.entries }
+}
+
+/// Writes the counts of the commands that were called.
+pub(crate) fn write_commands(
+    counts: impl Iterator<Item = (&'static str, CommandFigures)>,
+    text: &mut InfoText,
+) {
+    text.add_heading("Commandstats");
+    for (name, CommandFigures { calls, conflicts }) in counts.filter(|(_, counts)| counts.calls > 0) {
+        let line = format!("calls={calls},conflicts={conflicts}");
+        text.add(&format!("cmdstat_{}", name.to_ascii_lowercase()), line);
+    }
 }
 
 fn write_epochs(stats: &Stats, text: &mut InfoText) {

@@ -3,20 +3,23 @@
 //! Neighbours: `ensile-serving` asks for parameters and figures; [`crate::served_database`] has the settings.
 
 pub(crate) mod acl;
+pub(crate) mod clients;
 mod info;
 pub(crate) mod saves;
+pub(crate) mod slow_log;
 
-use ensile_resp::Request;
+use ensile_resp::{Request, integer};
 use ensile_serving::command::is_called;
 use ensile_serving::{ANSWERED, NewReply, Outcome, glob};
 
-pub(crate) use info::{REDIS_VERSION, write_info};
+pub(crate) use info::{REDIS_VERSION, write_commands, write_info};
 
 use crate::access::PASSWORD_BYTES_MAX;
 use crate::appendfsync::Appendfsync;
 use crate::commands::{CommandError, PATTERN_BYTES_MAX, shown_text};
 use crate::publish;
 use crate::served_database::{ServedCall, ServedDatabase};
+use crate::slow_log::ENTRIES_LIMIT;
 
 /// `TIME`: seconds since 1970, and microseconds.
 pub(crate) fn time(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
@@ -75,6 +78,8 @@ pub(crate) fn refuse_missing(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> 
 pub(crate) fn parameters(server: &ServedDatabase) -> Vec<(&'static str, String)> {
     let yes_or_no = |is: bool| if is { "yes" } else { "no" };
     let memory = server.db().stats().memory.bytes_max.unwrap_or(0).to_string();
+    let slower_than = server.slow_log().slower_than().to_string();
+    let slow_max = server.slow_log().entries_max().to_string();
     let threshold = server.script_millis_max().to_string();
     [
         ("maxmemory", memory.as_str()),
@@ -83,6 +88,8 @@ pub(crate) fn parameters(server: &ServedDatabase) -> Vec<(&'static str, String)>
         ("save", ""),
         ("busy-reply-threshold", threshold.as_str()),
         ("lua-time-limit", threshold.as_str()),
+        ("slowlog-log-slower-than", slower_than.as_str()),
+        ("slowlog-max-len", slow_max.as_str()),
         ("multi-rollback", yes_or_no(server.rolls_back())),
         ("requirepass", if server.has_password() { "(hidden)" } else { "" }),
         ("maxmemory-policy", "noeviction"),
@@ -189,11 +196,22 @@ enum Setting<'r> {
     /// Longest time of a script in milliseconds.
     ScriptMillis(u64),
     Password(&'r [u8]),
+    /// Time in microseconds from which a request is slow; negative for no request.
+    SlowerThan(i64),
+    /// Number of slow requests that are kept.
+    SlowMax(u64),
 }
 
 impl<'r> Setting<'r> {
-    const NAMES: [&'static str; 5] =
-        ["appendfsync", "busy-reply-threshold", "lua-time-limit", "multi-rollback", "requirepass"];
+    const NAMES: [&'static str; 7] = [
+        "appendfsync",
+        "busy-reply-threshold",
+        "lua-time-limit",
+        "multi-rollback",
+        "requirepass",
+        "slowlog-log-slower-than",
+        "slowlog-max-len",
+    ];
 
     /// True if a parameter of this name can be set.
     fn is_known(name: &[u8]) -> bool {
@@ -218,6 +236,18 @@ impl<'r> Setting<'r> {
                 .filter(|millis| *millis > 0)
                 .map(Self::ScriptMillis)
                 .ok_or_else(|| refused("argument must be a positive number of milliseconds"));
+        }
+        if is_called(name, "slowlog-log-slower-than") || is_called(name, "slowlog-max-len") {
+            let number =
+                integer(value).ok_or_else(|| refused("argument couldn't be parsed into an integer"))?;
+            let (least, most, is_time) = match is_called(name, "slowlog-max-len") {
+                true => (0, ENTRIES_LIMIT as i64, false),
+                false => (-1, i64::MAX, true),
+            };
+            if number < least || number > most {
+                return Err(refused(&format!("argument must be between {least} and {most} inclusive")));
+            }
+            return Ok(if is_time { Self::SlowerThan(number) } else { Self::SlowMax(number.unsigned_abs()) });
         }
         if is_called(name, "multi-rollback") {
             return match value.to_ascii_lowercase().as_slice() {
@@ -251,6 +281,8 @@ impl<'r> Setting<'r> {
             Self::Appendfsync(appendfsync) => server.set_appendfsync(appendfsync),
             Self::MultiRollback(rolls_back) => server.set_rolls_back(rolls_back),
             Self::ScriptMillis(millis) => server.set_script_millis_max(millis),
+            Self::SlowerThan(micros) => server.slow_log().set_slower_than(micros),
+            Self::SlowMax(entries) => server.slow_log().set_entries_max(entries),
             Self::Password(password) => server.set_password(password),
         }
     }

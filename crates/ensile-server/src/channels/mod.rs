@@ -10,6 +10,7 @@
 //!
 //! Neighbours: `publish` has the commands; `execution` sends the messages of a transaction; loops take letters.
 
+mod client_survey;
 mod listeners;
 mod subscriptions;
 mod table;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use ensile_base::Epoch;
 use ensile_net::ConnectionId;
 
+pub(crate) use client_survey::{Asker, ClientFilter, ClientSurvey, ClientType, SurveyAnswers};
 pub(crate) use listeners::Listeners;
 pub(crate) use subscriptions::{NAME_BYTES_MAX, NAMES_MAX, Subscriptions};
 pub(crate) use table::{Channels, LoopMailBox};
@@ -63,4 +65,6 @@ pub(crate) enum Letter {
     Message(Arc<Message>, Epoch),
     /// The request of a client that waits for keys is to look again.
     Resume(ConnectionId),
+    /// A question for the clients of the loop.
+    Clients(Arc<ClientSurvey>),
 }

@@ -41,6 +41,11 @@ impl Subscriptions {
         self.channels.len() + self.shard_channels.len() + self.patterns.len()
     }
 
+    /// Numbers of channels, patterns and shard channels.
+    pub(crate) fn counts(&self) -> [usize; 3] {
+        [self.channels.len(), self.patterns.len(), self.shard_channels.len()]
+    }
+
     /// Number of names in the reply of a command of this kind: the shard channels count apart.
     pub(crate) fn count_beside(&self, kind: ListenKind) -> usize {
         match kind {

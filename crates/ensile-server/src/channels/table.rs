@@ -9,7 +9,7 @@ use ensile_base::Epoch;
 use ensile_base::sync::Mutex;
 use ensile_serving::{LoopMail, glob};
 
-use super::{ChannelKind, Letter, ListenKind, Message};
+use super::{ChannelKind, ClientSurvey, Letter, ListenKind, Message};
 
 /// The mail of a loop.
 pub(crate) type LoopMailBox = Arc<LoopMail<Letter>>;
@@ -80,6 +80,14 @@ impl Channels {
         let mut table = self.0.lock();
         table.loops.push(Arc::clone(mail));
         table.loops.len() - 1
+    }
+
+    /// Posts a question to all loops, and returns the question. `make` gets the number of loops.
+    pub(crate) fn post_all(&self, make: impl FnOnce(usize) -> Arc<ClientSurvey>) -> Arc<ClientSurvey> {
+        let table = self.0.lock();
+        let survey = make(table.loops.len());
+        table.loops.iter().for_each(|mail| mail.post(Letter::Clients(Arc::clone(&survey))));
+        survey
     }
 
     /// Counts a listener of a loop.

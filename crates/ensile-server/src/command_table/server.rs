@@ -3,7 +3,7 @@
 //! Neighbours: `command_table` puts all commands together.
 
 use super::entry::{ADMIN, ALL, CONNECTION, NO_KEYS, at_once, server, with_subcommands};
-use crate::admin::{acl, saves};
+use crate::admin::{acl, clients, saves, slow_log};
 use crate::command::Command;
 use crate::command::CommandFunction::Server;
 use crate::{admin, execution};
@@ -40,11 +40,25 @@ pub(super) const COMMANDS: &[Command] = &[
     )
     .refused_while_queueing(),
     with_subcommands(
+        "SLOWLOG",
+        ADMIN,
+        &slow_log::SUBCOMMANDS,
+        Server(slow_log::slow_log),
+        "Tells slow requests: GET, LEN, RESET",
+    ),
+    with_subcommands(
         "ACL",
         &["noscript"],
         &acl::SUBCOMMANDS,
         Server(acl::acl),
         "Tells users and their rights: CAT, GETUSER, LIST, USERS, WHOAMI",
+    ),
+    with_subcommands(
+        "CLIENT",
+        &["noscript"],
+        &clients::SUBCOMMANDS,
+        Server(clients::client),
+        "Tells, names and ends clients: ID, GETNAME, INFO, KILL, LIST, REPLY, SETNAME, SETINFO, UNBLOCK",
     ),
     with_subcommands("CONFIG", ADMIN, &CONFIG, Server(admin::config), "Tells and sets parameters: GET, SET"),
 ];

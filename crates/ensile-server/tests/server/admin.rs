@@ -56,7 +56,7 @@ fn the_server_tells_of_itself() {
         SHUTDOWN SAVE x | -ERR SHUTDOWN takes no such argument..
         FUNCTION FLUSH | +OK
         FUNCTION LOAD x | -ERR FUNCTION LOAD is not available in this version of ensile
-        CLIENT FOO | -ERR unknown subcommand 'FOO' of CLIENT
+        CLIENT FOO | -ERR unknown subcommand 'FOO'. Try CLIENT HELP.
         COMMAND INFO get none | *2 *6 $3 get :2 *2 +readonly +fast :1 :1 :1 *-1
         ",
     );

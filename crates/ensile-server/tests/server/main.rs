@@ -2,6 +2,7 @@
 
 mod access;
 mod admin;
+mod clients;
 mod collections;
 mod databases;
 mod durable_replies;

@@ -157,6 +157,10 @@ fn lines_of_http_end_the_connection() {
 #[test]
 fn info_has_the_names_that_monitoring_reads() {
     let mut rig = Rig::on(&SimDisk::new(), |builder| builder);
+    rig.play(
+        "SET a 1 | +OK
+SET a 2 | +OK",
+    );
     let text = rig.ask(rig.client, "INFO");
     for name in [
         "run_id",
@@ -172,7 +176,45 @@ fn info_has_the_names_that_monitoring_reads() {
         "master_replid",
         "master_repl_offset:0",
         "cluster_enabled:0",
+        "cmdstat_set:calls=2,conflicts=0",
     ] {
         assert!(text.contains(&format!(" {name}")), "{name}: {text}");
     }
+}
+
+#[test]
+fn the_slow_log_has_slow_requests_and_exec() {
+    let mut rig = Rig::new();
+    let long = "x".repeat(200);
+    rig.play(&format!(
+        r"
+        CONFIG GET slowlog* | *4 $23 slowlog-log-slower-than $5 10000 $15 slowlog-max-len $3 128
+        SLOWLOG LEN | :0
+        CONFIG SET slowlog-log-slower-than 0 | +OK
+        CLIENT SETNAME me | +OK
+        KEYS {long} | *0
+        GET k | $-1
+        MULTI | +OK
+        PING | +QUEUED
+        EXEC | *1 +PONG
+        CONFIG SET slowlog-log-slower-than -1 | +OK
+        KEYS * | *0
+        "
+    ));
+    let told = rig.ask(rig.client, "SLOWLOG GET -1");
+    let (exec, keys) = (told.find("EXEC").expect("EXEC"), told.find("KEYS").expect("KEYS"));
+    assert!(exec < keys && told.contains(&format!("{}... (72 more bytes)", "x".repeat(128))), "{told}");
+    assert!(told.contains("$2 me") && !told.contains("GET"), "{told}");
+    rig.play(
+        r"
+        SLOWLOG GET -2 | -ERR count should be greater than or equal to -1
+        SLOWLOG GET 0 | *0
+        CONFIG SET slowlog-max-len 1 | +OK
+        SLOWLOG LEN | :1
+        SLOWLOG RESET | +OK
+        SLOWLOG LEN | :0
+        CONFIG SET slowlog-max-len -1 | -ERR CONFIG SET failed (possibly related to argument 'slowlog-max-len') - argument must be between 0 and 65536 inclusive
+        CONFIG SET slowlog-log-slower-than x | -ERR CONFIG SET failed (possibly related to argument 'slowlog-log-slower-than') - argument couldn't be parsed into an integer
+        ",
+    );
 }

@@ -21,7 +21,7 @@ fn with_users(users: Vec<User>) -> Rig {
 }
 
 /// Commands without keys that show and change keys of others. A user with prefixes is refused.
-const REFUSED_WITHOUT_KEYS: [&str; 38] = [
+const REFUSED_WITHOUT_KEYS: [&str; 50] = [
     "ACL|DELUSER",
     "ACL|DRYRUN",
     "ACL|GENPASS",
@@ -34,7 +34,15 @@ const REFUSED_WITHOUT_KEYS: [&str; 38] = [
     "ACL|USERS",
     "BGREWRITEAOF",
     "BGSAVE",
+    "CLIENT|CACHING",
+    "CLIENT|KILL",
+    "CLIENT|LIST",
+    "CLIENT|NO-EVICT",
+    "CLIENT|PAUSE",
+    "CLIENT|TRACKING",
+    "CLIENT|TRACKINGINFO",
     "CLIENT|UNBLOCK",
+    "CLIENT|UNPAUSE",
     "CONFIG|GET",
     "CONFIG|RESETSTAT",
     "CONFIG|REWRITE",
@@ -60,6 +68,10 @@ const REFUSED_WITHOUT_KEYS: [&str; 38] = [
     "SCRIPT|FLUSH",
     "SCRIPT|KILL",
     "SHUTDOWN",
+    "SLOWLOG|GET",
+    "SLOWLOG|HELP",
+    "SLOWLOG|LEN",
+    "SLOWLOG|RESET",
 ];
 
 /// Commands that every client may send, to become a user.

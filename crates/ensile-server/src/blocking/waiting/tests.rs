@@ -48,7 +48,7 @@ impl Queues {
     fn woken(&self) -> Vec<u64> {
         let number = |letter: Letter| match letter {
             Letter::Resume(connection) => connection.number(),
-            Letter::Message(..) => panic!("nobody publishes"),
+            Letter::Message(..) | Letter::Clients(_) => panic!("nobody publishes"),
         };
         self.mail.take().into_iter().map(number).collect()
     }
