@@ -31,12 +31,14 @@ impl LoopFigures {
     /// Counts a call of a command.
     #[inline]
     pub(crate) fn count_call(&self, command: u16) {
+        debug_assert!(usize::from(command) < self.calls.len(), "each command has a count");
         add_one(&self.calls[usize::from(command)]);
     }
 
     /// Counts a run of a command that lost to another transaction.
     #[cold]
     pub(crate) fn count_conflict(&self, command: u16) {
+        debug_assert!(usize::from(command) < self.conflicts.len(), "each command has a count");
         add_one(&self.conflicts[usize::from(command)]);
     }
 

@@ -65,6 +65,7 @@ impl Effects {
         databases.sort_unstable();
         databases.dedup();
         self.arrivals = databases.into_iter().map(Arrival::Swapped).collect();
+        debug_assert!(self.arrivals.len() < ARRIVALS_MAX, "there are few databases");
     }
 
     #[inline]

@@ -354,8 +354,7 @@ fn run_in(
         TransactionFunction::Data(function) => {
             let effects = &mut call.loop_state.effects;
             let keyspace = Keyspace::new(tx, server.model(), effects, database, stripe, now_millis);
-            let mut data =
-                DataCall { keyspace, request: call.request, channels: server.channels(), look };
+            let mut data = DataCall { keyspace, request: call.request, channels: server.channels(), look };
             let ran = reply.write(|reply| function(&mut data, reply));
             data.keyspace.note_content(&mut call.loop_state.contents);
             (ran, data.keyspace.copied_bytes)
@@ -578,7 +577,14 @@ fn run_queue_in(
             reply.write(|reply| reply.null());
             return Epoch::ZERO;
         }
-        match run_in(server, tx, &mut call, function, RunTerms { now_millis, look: LookTerms::WITHOUT_WAIT }, reply) {
+        match run_in(
+            server,
+            tx,
+            &mut call,
+            function,
+            RunTerms { now_millis, look: LookTerms::WITHOUT_WAIT },
+            reply,
+        ) {
             Ok(()) => is_too_long |= reply.is_beyond() && command.info.has_flag("write"),
             // The command may have written before the error, so the transaction cannot go on.
             Err(CommandError::Engine(error)) => {
