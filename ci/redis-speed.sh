@@ -76,7 +76,7 @@ for _ in $(seq "$rounds"); do
     done
 done
 
-printf '%-4s %-4s %-30s %8s %7s  %s\n' P test server us ratio 'all ratios'
+printf '%-4s %-4s %-34s %8s %7s  %s\n' P test server us ratio 'all ratios'
 for pipeline in 1 16; do
     for test in get set; do
         for at in "${!servers[@]}"; do
@@ -85,7 +85,7 @@ for pipeline in 1 16; do
             micros=$(awk '{ print $4 }' "$folder/row" | median)
             ratio=$(awk '{ print $5 }' "$folder/row" | median)
             all=$(awk '{ printf "%.2f ", $5 }' "$folder/row")
-            printf '%-4s %-4s %-30s %8.2f %7.2f  %s\n' "$pipeline" "$test" "$(basename "${names[at]}")" "$micros" "$ratio" "$all"
+            printf '%-4s %-4s %-34s %8.2f %7.2f  %s\n' "$pipeline" "$test" "${names[at]}" "$micros" "$ratio" "$all"
         done
     done
 done
