@@ -4,15 +4,18 @@
 //!
 //! Neighbours: `libraries` adds the library.
 
+use std::rc::Rc;
+
 use mlua::{Lua, Result, Table, Value};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-use super::library_parts::{add_missing, number};
+use super::library_parts::{add_missing, new_string, number};
 use super::number_text::general;
 use super::raised::raise;
+use super::run_guard::RunGuard;
 
 /// Largest number of levels of tables that are written.
-const LEVELS_MAX: usize = 1000;
+const LEVELS_MAX: usize = 128;
 /// Digits of a written number.
 const DIGITS: usize = 14;
 /// Largest index of an array with any number of gaps.
@@ -22,15 +25,17 @@ const SPARSE_RATIO: usize = 2;
 /// Longest written text in bytes.
 const JSON_BYTES_MAX: usize = 64 << 20;
 
-pub(super) fn library(lua: &Lua) -> Result<Table> {
+pub(super) fn library(lua: &Lua, guard: &Rc<RunGuard>) -> Result<Table> {
+    let (of_encode, of_decode) = (Rc::clone(guard), Rc::clone(guard));
     let json = lua.create_table()?;
     json.raw_set("null", Value::NULL)?;
     json.raw_set(
         "encode",
-        lua.create_function(|lua, value: Value| {
-            let mut text = Vec::new();
-            match write(&value, &mut text, 0) {
-                Ok(()) => lua.create_string(text),
+        lua.create_function(move |lua, value: Value| {
+            of_encode.check()?;
+            let mut writer = JsonWriter { guard: &of_encode, text: Vec::new() };
+            match writer.write(&value, 0) {
+                Ok(()) => new_string(lua, &writer.text),
                 Err(NotJson::Why(why)) => Err(raise(lua, &why)),
                 Err(NotJson::Lua(error)) => Err(error),
             }
@@ -38,7 +43,8 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
     )?;
     json.raw_set(
         "decode",
-        lua.create_function(|lua, value: Value| {
+        lua.create_function(move |lua, value: Value| {
+            of_decode.check()?;
             let Some(text) = lua.coerce_string(value)? else {
                 return Err(raise(lua, "bad argument #1 to 'decode' (string expected)"));
             };
@@ -83,18 +89,70 @@ fn no_json(why: &str) -> NotJson {
     NotJson::Why(format!("Cannot serialise {why}"))
 }
 
-fn write(value: &Value, text: &mut Vec<u8>, levels: usize) -> std::result::Result<(), NotJson> {
+/// Writes values as JSON.
+struct JsonWriter<'g> {
+    guard: &'g RunGuard,
+    text: Vec<u8>,
+}
+
+impl JsonWriter<'_> {
+    fn write(&mut self, value: &Value, levels: usize) -> std::result::Result<(), NotJson> {
+        self.guard.visit()?;
+        let text = &mut self.text;
+        check_length(text)?;
+        match value {
+            Value::Nil => text.extend_from_slice(b"null"),
+            Value::LightUserData(pointer) if pointer.0.is_null() => text.extend_from_slice(b"null"),
+            Value::Boolean(is_true) => text.extend_from_slice(if *is_true { b"true" } else { b"false" }),
+            Value::Integer(_) | Value::Number(_) => write_number(number(value).unwrap_or(0.0), text)?,
+            Value::String(string) => write_string(&string.as_bytes(), text)?,
+            Value::Table(table) => return self.write_table(table, levels + 1),
+            other => return Err(no_json(&format!("{}: type not supported", other.type_name()))),
+        }
+        Ok(())
+    }
+
+    fn write_table(&mut self, table: &Table, levels: usize) -> std::result::Result<(), NotJson> {
+        if levels > LEVELS_MAX {
+            return Err(no_json(&format!(", excessive depth ({levels})")));
+        }
+        if let Some(length) = array_length(self.guard, table)? {
+            self.text.push(b'[');
+            for at in 1..=length {
+                if at > 1 {
+                    self.text.push(b',');
+                }
+                self.write(&table.raw_get(at)?, levels)?;
+            }
+            self.text.push(b']');
+            return Ok(());
+        }
+        self.text.push(b'{');
+        for (at, pair) in table.pairs::<Value, Value>().enumerate() {
+            let (key, value) = pair?;
+            if at > 0 {
+                self.text.push(b',');
+            }
+            match &key {
+                Value::String(key) => write_string(&key.as_bytes(), &mut self.text)?,
+                Value::Integer(_) | Value::Number(_) => {
+                    self.text.push(b'"');
+                    write_number(number(&key).unwrap_or(0.0), &mut self.text)?;
+                    self.text.push(b'"');
+                }
+                _ => return Err(no_json("table: table key must be a number or string")),
+            }
+            self.text.push(b':');
+            self.write(&value, levels)?;
+        }
+        self.text.push(b'}');
+        Ok(())
+    }
+}
+
+fn check_length(text: &[u8]) -> std::result::Result<(), NotJson> {
     if text.len() > JSON_BYTES_MAX {
         return Err(no_json(&format!("more than {JSON_BYTES_MAX} bytes")));
-    }
-    match value {
-        Value::Nil => text.extend_from_slice(b"null"),
-        Value::LightUserData(pointer) if pointer.0.is_null() => text.extend_from_slice(b"null"),
-        Value::Boolean(is_true) => text.extend_from_slice(if *is_true { b"true" } else { b"false" }),
-        Value::Integer(_) | Value::Number(_) => write_number(number(value).unwrap_or(0.0), text)?,
-        Value::String(string) => write_string(&string.as_bytes(), text),
-        Value::Table(table) => return write_table(table, text, levels + 1),
-        other => return Err(no_json(&format!("{}: type not supported", other.type_name()))),
     }
     Ok(())
 }
@@ -107,9 +165,10 @@ fn write_number(number: f64, text: &mut Vec<u8>) -> std::result::Result<(), NotJ
     Ok(())
 }
 
-fn write_string(string: &[u8], text: &mut Vec<u8>) {
+fn write_string(string: &[u8], text: &mut Vec<u8>) -> std::result::Result<(), NotJson> {
     text.push(b'"');
     for byte in string {
+        check_length(text)?;
         match byte {
             b'"' | b'\\' | b'/' => text.extend_from_slice(&[b'\\', *byte]),
             b'\x08' => text.extend_from_slice(b"\\b"),
@@ -122,12 +181,14 @@ fn write_string(string: &[u8], text: &mut Vec<u8>) {
         }
     }
     text.push(b'"');
+    Ok(())
 }
 
 /// Length of a table that is an array, or `None` for a map.
-fn array_length(table: &Table) -> std::result::Result<Option<usize>, NotJson> {
+fn array_length(guard: &RunGuard, table: &Table) -> std::result::Result<Option<usize>, NotJson> {
     let (mut longest, mut count) = (0, 0_usize);
     for pair in table.pairs::<Value, Value>() {
+        guard.visit()?;
         let (Value::Integer(index), _) = pair? else { return Ok(None) };
         match usize::try_from(index) {
             Ok(index) if index > 0 => longest = longest.max(index),
@@ -139,43 +200,6 @@ fn array_length(table: &Table) -> std::result::Result<Option<usize>, NotJson> {
         return Err(no_json("table: excessively sparse array"));
     }
     Ok((longest > 0).then_some(longest))
-}
-
-fn write_table(table: &Table, text: &mut Vec<u8>, levels: usize) -> std::result::Result<(), NotJson> {
-    if levels > LEVELS_MAX {
-        return Err(no_json(&format!(", excessive depth ({levels})")));
-    }
-    if let Some(length) = array_length(table)? {
-        text.push(b'[');
-        for at in 1..=length {
-            if at > 1 {
-                text.push(b',');
-            }
-            write(&table.raw_get(at)?, text, levels)?;
-        }
-        text.push(b']');
-        return Ok(());
-    }
-    text.push(b'{');
-    for (at, pair) in table.pairs::<Value, Value>().enumerate() {
-        let (key, value) = pair?;
-        if at > 0 {
-            text.push(b',');
-        }
-        match &key {
-            Value::String(key) => write_string(&key.as_bytes(), text),
-            Value::Integer(_) | Value::Number(_) => {
-                text.push(b'"');
-                write_number(number(&key).unwrap_or(0.0), text)?;
-                text.push(b'"');
-            }
-            _ => return Err(no_json("table: table key must be a number or string")),
-        }
-        text.push(b':');
-        write(&value, text, levels)?;
-    }
-    text.push(b'}');
-    Ok(())
 }
 
 /// Reads a value of JSON into Lua.
@@ -218,7 +242,7 @@ impl<'de> Visitor<'de> for IntoTable<'_> {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<Value, E> {
-        self.0.create_string(text).map(Value::String).map_err(E::custom)
+        new_string(self.0, text.as_bytes()).map(Value::String).map_err(E::custom)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> std::result::Result<Value, A::Error> {

@@ -6,9 +6,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use ensile_resp::RespVersion;
-use mlua::{IntoLua, Lua, MultiValue, Result, Table, Value};
+use mlua::{Lua, MultiValue, Result, Table, Value};
 
-use super::library_parts::{add_missing, number};
+use super::library_parts::{add_missing, new_string, number};
 use super::raised::{caught, raise, raise_reply, script_line};
 use super::run_guard::RunGuard;
 use super::script_cache::{hash_of, hex_of};
@@ -75,7 +75,16 @@ pub(super) fn server_table(
             Ok(error)
         })?,
     )?;
-    server.raw_set("rep", lua.create_function(repeat)?)?;
+    let of_look = Rc::clone(guard);
+    server.raw_set("look", lua.create_function(move |_, ()| of_look.check())?)?;
+    let of_repeat = Rc::clone(guard);
+    server.raw_set(
+        "rep",
+        lua.create_function(move |lua, arguments| {
+            of_repeat.check()?;
+            repeat(lua, &arguments)
+        })?,
+    )?;
     let of_random = Rc::clone(state);
     server.raw_set(
         "random",
@@ -92,10 +101,10 @@ pub(super) fn server_table(
         })?,
     )?;
     let libraries = lua.create_table()?;
-    libraries.raw_set("redis", redis_library(lua, state, redis_version)?)?;
+    libraries.raw_set("redis", redis_library(lua, guard, state, redis_version)?)?;
     libraries.raw_set("bit", bits::library(lua)?)?;
-    libraries.raw_set("cjson", json::library(lua)?)?;
-    libraries.raw_set("cmsgpack", message_pack::library(lua)?)?;
+    libraries.raw_set("cjson", json::library(lua, guard)?)?;
+    libraries.raw_set("cmsgpack", message_pack::library(lua, guard)?)?;
     let structs = lua.create_table()?;
     add_missing(lua, &structs, "struct", &["pack", "unpack", "size"])?;
     libraries.raw_set("struct", structs)?;
@@ -107,7 +116,7 @@ pub(super) fn server_table(
 const REPEATED_BYTES_MAX: usize = 64 << 20;
 
 /// `string.rep`
-fn repeat(lua: &Lua, arguments: MultiValue) -> Result<Value> {
+fn repeat(lua: &Lua, arguments: &MultiValue) -> Result<Value> {
     let wrong = |at: usize, expected: &str| {
         let got = arguments.get(at - 1).map_or("no value", Value::type_name);
         raise(lua, &format!("bad argument #{at} to 'rep' ({expected} expected, got {got})"))
@@ -126,7 +135,7 @@ fn repeat(lua: &Lua, arguments: MultiValue) -> Result<Value> {
         return Err(raise(lua, &format!("the result of string.rep has {REPEATED_BYTES_MAX} bytes at most")));
     }
     let times = if bytes.is_empty() { 0 } else { times };
-    lua.create_string(bytes.repeat(times))?.into_lua(lua)
+    new_string(lua, &bytes.repeat(times)).map(Value::String)
 }
 
 /// `math.random`
@@ -154,7 +163,12 @@ const LOG_BYTES_MAX: usize = 1024;
 /// Lowest level that is written: `redis.LOG_NOTICE`.
 const LOG_LEVEL: f64 = 2.0;
 
-fn redis_library(lua: &Lua, state: &Rc<RunState>, redis_version: &str) -> Result<Table> {
+fn redis_library(
+    lua: &Lua,
+    guard: &Rc<RunGuard>,
+    state: &Rc<RunState>,
+    redis_version: &str,
+) -> Result<Table> {
     let redis = lua.create_table()?;
     redis.raw_set("REDIS_VERSION", redis_version)?;
     let number_of_version =
@@ -170,8 +184,21 @@ fn redis_library(lua: &Lua, state: &Rc<RunState>, redis_version: &str) -> Result
     }
     redis.raw_set("error_reply", lua.create_function(|lua, texts| reply_table(lua, "err", &texts))?)?;
     redis.raw_set("status_reply", lua.create_function(|lua, texts| reply_table(lua, "ok", &texts))?)?;
-    redis.raw_set("sha1hex", lua.create_function(sha1_hex)?)?;
-    redis.raw_set("log", lua.create_function(log)?)?;
+    let (of_hash, of_log) = (Rc::clone(guard), Rc::clone(guard));
+    redis.raw_set(
+        "sha1hex",
+        lua.create_function(move |lua, arguments| {
+            of_hash.check()?;
+            sha1_hex(lua, &arguments)
+        })?,
+    )?;
+    redis.raw_set(
+        "log",
+        lua.create_function(move |lua, arguments| {
+            of_log.check()?;
+            log(lua, &arguments)
+        })?,
+    )?;
     let of_version = Rc::clone(state);
     redis.raw_set(
         "setresp",
@@ -214,7 +241,7 @@ fn reply_table(lua: &Lua, field: &str, texts: &MultiValue) -> Result<Table> {
 }
 
 /// `redis.sha1hex`
-fn sha1_hex(lua: &Lua, arguments: MultiValue) -> Result<String> {
+fn sha1_hex(lua: &Lua, arguments: &MultiValue) -> Result<String> {
     if arguments.len() != 1 {
         return Err(raise_reply("ERR wrong number of arguments"));
     }
@@ -227,7 +254,7 @@ fn sha1_hex(lua: &Lua, arguments: MultiValue) -> Result<String> {
 }
 
 /// `redis.log`
-fn log(lua: &Lua, arguments: MultiValue) -> Result<()> {
+fn log(lua: &Lua, arguments: &MultiValue) -> Result<()> {
     if arguments.len() < 2 {
         return Err(raise_reply("ERR redis.log() requires two arguments or more."));
     }
@@ -243,7 +270,11 @@ fn log(lua: &Lua, arguments: MultiValue) -> Result<()> {
     for argument in arguments.iter().skip(1) {
         if let Some(text) = lua.coerce_string(argument.clone())? {
             line.extend_from_slice(if line.is_empty() { b"" } else { b" " });
-            line.extend_from_slice(&text.as_bytes());
+            let text = text.as_bytes();
+            line.extend_from_slice(&text[..text.len().min(LOG_BYTES_MAX)]);
+        }
+        if line.len() >= LOG_BYTES_MAX {
+            break;
         }
     }
     if level >= LOG_LEVEL {

@@ -19,20 +19,23 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, Result, StdLib, 
 
 use super::command_host::{CallRefusal, CommandHost};
 use super::libraries::{RunState, server_table};
+use super::library_parts::{LUA_BYTES_MAX, new_string};
 use super::number_text::general;
-use super::raised::{SCRIPT_NAME, early_end, end_error, raise_reply, reason_of, reply_text};
-use super::run_guard::{LoopScripts, RunEnd, RunGuard};
+use super::raised::{SCRIPT_NAME, early_end, raise_reply, reason_of, reply_text};
+use super::run_guard::{LoopScripts, RunEnd, RunGuard, end_error};
 use super::script_cache::{ScriptHash, hash_of};
 use super::script_values::{NoReply, ValueWriter, value_of};
 use super::shebang::ScriptSource;
 use crate::calendar::Calendar;
 
-/// Largest memory of a state in bytes.
-const LUA_BYTES_MAX: usize = 128 << 20;
 /// Memory of a state that stays from run to run, in bytes.
 const KEEP_BYTES_MAX: usize = 32 << 20;
 /// Largest length of the sources of a state's compiled scripts in bytes.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
+/// Largest number of a state's compiled scripts. Each has a place of mlua's 8,000, and calls need most of the places.
+const COMPILED_MAX: usize = 500;
+/// Largest length of the arguments of a call in bytes.
+const CALL_BYTES_MAX: usize = 64 << 20;
 /// Number of instructions between two looks at the limits.
 const INSTRUCTIONS: u32 = 10_000;
 
@@ -124,6 +127,9 @@ impl LuaState {
     ) -> std::result::Result<CompiledScript, Vec<u8>> {
         let ScriptSource { code, has_options, is_read_only } =
             ScriptSource::read(source).map_err(String::into_bytes)?;
+        if self.compiled.len() == COMPILED_MAX || self.compiled_bytes + source.len() > COMPILED_BYTES_MAX {
+            self.forget_compiled();
+        }
         let chunk = self.lua.load(code).set_name(SCRIPT_NAME).set_mode(ChunkMode::Text);
         let function = chunk.into_function().map_err(|error| {
             let text = match error {
@@ -132,9 +138,6 @@ impl LuaState {
             };
             format!("Error compiling script (new function): {text}").into_bytes()
         })?;
-        if self.compiled_bytes + source.len() > COMPILED_BYTES_MAX {
-            self.forget_compiled();
-        }
         self.compiled_bytes += source.len();
         debug_assert_eq!(hash, hash_of(source), "a script is compiled by its own hash");
         let compiled = CompiledScript { function, is_read_only, has_options };
@@ -213,6 +216,7 @@ impl LuaState {
         let caller = RefCell::new(Caller::new(host, &self.state));
         let result: (bool, Value) = lua.scope(|scope| {
             let call = scope.create_function(|lua, all: MultiValue| {
+                self.guard.check()?;
                 let mut caller = caller.borrow_mut();
                 match caller.call(lua, &all)? {
                     Called::Value(value) => Ok(value),
@@ -221,6 +225,7 @@ impl LuaState {
                 }
             })?;
             let call_protected = scope.create_function(|lua, all: MultiValue| {
+                self.guard.check()?;
                 let mut caller = caller.borrow_mut();
                 match caller.call(lua, &all)? {
                     Called::Value(value) => Ok(value),
@@ -242,13 +247,15 @@ impl LuaState {
             return Ok(Ran::Raised(reply_text(&value, self.guard.line())));
         }
         let (version, script_version) = (reply.version(), self.state.version.get());
-        let written = reply.write(|reply| ValueWriter { reply, version, script_version }.write(&value, 0));
+        let guard = &self.guard;
+        let written =
+            reply.write(|reply| ValueWriter { reply, version, script_version, guard }.write(&value, 0));
         match written {
-            Ok(()) if reply.is_beyond() => Ok(Ran::Raised(
+            Ok(()) | Err(NoReply::Beyond) if reply.is_beyond() => Ok(Ran::Raised(
                 format!("ERR the reply would be longer than {REPLY_BYTES} bytes: ask for less at once")
                     .into_bytes(),
             )),
-            Ok(()) => Ok(Ran::Replied),
+            Ok(()) | Err(NoReply::Beyond) => Ok(Ran::Replied),
             Err(NoReply::Levels) => Ok(Ran::TooDeep),
             Err(NoReply::Lua(error)) => Err(error),
         }
@@ -300,6 +307,11 @@ impl<'s, 'h, 'db> Caller<'s, 'h, 'db> {
 
     fn call(&mut self, lua: &Lua, all: &MultiValue) -> Result<Called> {
         self.request.clear();
+        let texts = all.iter().filter_map(Value::as_string);
+        if texts.map(|text| text.as_bytes().len()).sum::<usize>() > CALL_BYTES_MAX {
+            let text = format!("ERR the arguments of a call have {CALL_BYTES_MAX} bytes at most");
+            return Ok(Called::Refused(text.into_bytes()));
+        }
         for argument in all {
             let is_pushed = match argument {
                 Value::String(text) => self.request.push(&text.as_bytes()),
@@ -336,7 +348,7 @@ impl<'s, 'h, 'db> Caller<'s, 'h, 'db> {
             && let Some(end) = digits.iter().position(|byte| *byte == b'\r')
             && digits.get(end + 1) == Some(&b'\n')
         {
-            return Ok(Value::String(lua.create_string(&digits[end + 2..])?));
+            return new_string(lua, &digits[end + 2..]).map(Value::String);
         }
         let mut decoder = ReplyDecoder::new(ReplyLimits::default());
         match decoder.decode(&self.written) {

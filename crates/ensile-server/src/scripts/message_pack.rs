@@ -2,17 +2,22 @@
 //!
 //! Neighbours: `libraries` adds the library; `rmp` has the form.
 
-use mlua::{IntoLua, Lua, MultiValue, Result, Table, Value};
+use std::rc::Rc;
+
+use mlua::{Lua, LuaString, MultiValue, Result, Table, Value};
 use rmp::Marker;
 use rmp::encode::{
     write_array_len, write_bool, write_f32, write_f64, write_map_len, write_nil, write_sint, write_str_len,
 };
 
-use super::library_parts::number;
+use super::library_parts::{new_string, number};
 use super::raised::raise;
+use super::run_guard::RunGuard;
 
 /// Largest number of nested tables: deeper tables are written as nil, as in redis.
 const LEVELS_MAX: usize = 16;
+/// Longest packed text in bytes.
+const PACKED_BYTES_MAX: usize = 64 << 20;
 /// Largest number of nested arrays and maps that are read.
 const READ_LEVELS_MAX: usize = 100;
 /// Text of the error for bytes of another form.
@@ -20,26 +25,33 @@ const BAD_FORM: &str = "Bad data format in input.";
 /// Text of the error for a value whose bytes end early.
 const TOO_SHORT: &str = "Missing bytes in input.";
 
-pub(super) fn library(lua: &Lua) -> Result<Table> {
+pub(super) fn library(lua: &Lua, guard: &Rc<RunGuard>) -> Result<Table> {
     let library = lua.create_table()?;
-    library.raw_set("pack", lua.create_function(pack)?)?;
+    let of_pack = Rc::clone(guard);
+    library.raw_set("pack", lua.create_function(move |lua, values| pack(lua, &of_pack, &values))?)?;
+    let of_unpack = Rc::clone(guard);
     library.raw_set(
         "unpack",
-        lua.create_function(|lua, input: Value| {
+        lua.create_function(move |lua, input: Value| {
+            of_unpack.check()?;
             let mut results = unpack(lua, &input, i64::MAX, 0)?;
             results.pop_front();
             Ok(results)
         })?,
     )?;
+    let of_one = Rc::clone(guard);
     library.raw_set(
         "unpack_one",
-        lua.create_function(|lua, (input, from): (Value, Value)| {
+        lua.create_function(move |lua, (input, from): (Value, Value)| {
+            of_one.check()?;
             unpack(lua, &input, 1, number(&from).unwrap_or(0.0) as i64)
         })?,
     )?;
+    let of_limit = Rc::clone(guard);
     library.raw_set(
         "unpack_limit",
-        lua.create_function(|lua, (input, limit, from): (Value, Value, Value)| {
+        lua.create_function(move |lua, (input, limit, from): (Value, Value, Value)| {
+            of_limit.check()?;
             let Some(limit) = number(&limit) else {
                 return Err(raise(lua, "bad argument #2 to 'unpack_limit' (number expected)"));
             };
@@ -50,66 +62,83 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
 }
 
 /// `cmsgpack.pack(value ..)`
-fn pack(lua: &Lua, values: MultiValue) -> Result<Value> {
+fn pack(lua: &Lua, guard: &RunGuard, values: &MultiValue) -> Result<LuaString> {
+    guard.check()?;
     if values.is_empty() {
         return Err(raise(lua, "bad argument #0 to 'pack' (MessagePack pack needs input.)"));
     }
-    let mut bytes = Vec::new();
-    for value in &values {
-        write(value, &mut bytes, 0)?;
+    let mut packer = Packer { lua, guard, bytes: Vec::new() };
+    for value in values {
+        packer.write(value, 0)?;
     }
-    lua.create_string(bytes)?.into_lua(lua)
+    new_string(lua, &packer.bytes)
 }
 
-fn write(value: &Value, bytes: &mut Vec<u8>, levels: usize) -> Result<()> {
-    // A write to memory does not fail.
-    match value {
-        Value::String(text) => {
-            let text = text.as_bytes();
-            let _ = write_str_len(bytes, u32::try_from(text.len()).unwrap_or(u32::MAX));
-            bytes.extend_from_slice(&text);
-        }
-        Value::Boolean(is_true) => {
-            let _ = write_bool(bytes, *is_true);
-        }
-        Value::Integer(number) => {
-            let _ = write_sint(bytes, *number);
-        }
-        Value::Number(number) if f64::from(*number as f32) == *number => {
-            let _ = write_f32(bytes, *number as f32);
-        }
-        Value::Number(number) => {
-            let _ = write_f64(bytes, *number);
-        }
-        Value::Table(table) if levels < LEVELS_MAX => return write_table(table, bytes, levels + 1),
-        _ => {
-            let _ = write_nil(bytes);
-        }
-    }
-    Ok(())
+/// Writes values as a packed text.
+struct Packer<'p> {
+    lua: &'p Lua,
+    guard: &'p RunGuard,
+    bytes: Vec<u8>,
 }
 
-fn write_table(table: &Table, bytes: &mut Vec<u8>, levels: usize) -> Result<()> {
-    let (mut longest, mut is_array, mut count) = (0, true, 0_u32);
-    for pair in table.pairs::<Value, Value>() {
-        match pair? {
-            (Value::Integer(index), _) if index > 0 => longest = longest.max(index),
-            _ => is_array = false,
+impl Packer<'_> {
+    fn write(&mut self, value: &Value, levels: usize) -> Result<()> {
+        self.guard.visit()?;
+        let long = if let Value::String(text) = value { text.as_bytes().len() } else { 0 };
+        if self.bytes.len().saturating_add(long) > PACKED_BYTES_MAX {
+            return Err(raise(self.lua, &format!("the result of pack has {PACKED_BYTES_MAX} bytes at most")));
         }
-        count += 1;
-    }
-    if is_array && longest == i64::from(count) {
+        let bytes = &mut self.bytes;
         // A write to memory does not fail.
-        let _ = write_array_len(bytes, count);
-        return (1..=longest).try_for_each(|at| write(&table.raw_get(at)?, bytes, levels));
+        match value {
+            Value::String(text) => {
+                let text = text.as_bytes();
+                let _ = write_str_len(bytes, u32::try_from(text.len()).unwrap_or(u32::MAX));
+                bytes.extend_from_slice(&text);
+            }
+            Value::Boolean(is_true) => {
+                let _ = write_bool(bytes, *is_true);
+            }
+            Value::Integer(number) => {
+                let _ = write_sint(bytes, *number);
+            }
+            Value::Number(number) if f64::from(*number as f32) == *number => {
+                let _ = write_f32(bytes, *number as f32);
+            }
+            Value::Number(number) => {
+                let _ = write_f64(bytes, *number);
+            }
+            Value::Table(table) if levels < LEVELS_MAX => return self.write_table(table, levels + 1),
+            _ => {
+                let _ = write_nil(bytes);
+            }
+        }
+        Ok(())
     }
-    // A write to memory does not fail.
-    let _ = write_map_len(bytes, count);
-    table.pairs::<Value, Value>().try_for_each(|pair| {
-        let (key, value) = pair?;
-        write(&key, bytes, levels)?;
-        write(&value, bytes, levels)
-    })
+
+    fn write_table(&mut self, table: &Table, levels: usize) -> Result<()> {
+        let (mut longest, mut is_array, mut count) = (0, true, 0_u32);
+        for pair in table.pairs::<Value, Value>() {
+            self.guard.visit()?;
+            match pair? {
+                (Value::Integer(index), _) if index > 0 => longest = longest.max(index),
+                _ => is_array = false,
+            }
+            count += 1;
+        }
+        if is_array && longest == i64::from(count) {
+            // A write to memory does not fail.
+            let _ = write_array_len(&mut self.bytes, count);
+            return (1..=longest).try_for_each(|at| self.write(&table.raw_get(at)?, levels));
+        }
+        // A write to memory does not fail.
+        let _ = write_map_len(&mut self.bytes, count);
+        table.pairs::<Value, Value>().try_for_each(|pair| {
+            let (key, value) = pair?;
+            self.write(&key, levels)?;
+            self.write(&value, levels)
+        })
+    }
 }
 
 /// The values in these bytes, `limit` at most, behind the place of the byte that follows, or -1 at the end.
@@ -208,7 +237,7 @@ fn read(lua: &Lua, input: &mut &[u8], levels: usize) -> Result<Value> {
 
 fn read_text(lua: &Lua, input: &mut &[u8], length: u64) -> Result<Value> {
     let text = take(lua, input, usize::try_from(length).unwrap_or(usize::MAX))?;
-    lua.create_string(text)?.into_lua(lua)
+    new_string(lua, text).map(Value::String)
 }
 
 fn check_levels(lua: &Lua, levels: usize) -> Result<()> {

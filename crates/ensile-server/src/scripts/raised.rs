@@ -7,13 +7,13 @@
 
 use mlua::{Error, Lua, Result, Table, Value};
 
-use super::run_guard::{RunEnd, RunGuard};
+use super::run_guard::{RunEnd, RunGuard, end_error};
 
 /// Chunk name of a script.
 pub(super) const SCRIPT_NAME: &str = "@user_script";
 /// Beginning of a text with a position in the sandbox, in place of a script's position.
 const SANDBOX_PLACE: &str = "sandbox:";
-/// Lua's text for a failed allocation.
+/// End of Lua's text for a failed allocation. A coroutine may put a position before the text.
 const NO_MEMORY: &[u8] = b"not enough memory";
 
 /// An error of a function of the server.
@@ -51,11 +51,6 @@ pub(super) fn raise(lua: &Lua, text: &str) -> Error {
     Error::external(Raised { text: text.into_bytes(), is_table: false })
 }
 
-/// An error that ends the run: `guard` has the reason.
-pub(super) fn end_error() -> Error {
-    Error::external(Raised { text: b"the script has ended".to_vec(), is_table: false })
-}
-
 /// The error that a script gets for a caught error.
 ///
 /// # Errors
@@ -82,7 +77,7 @@ pub(super) fn caught(lua: &Lua, guard: &RunGuard, error: Value) -> Result<Value>
 pub(super) fn early_end(error: &Value) -> Option<RunEnd> {
     match error {
         Value::Error(wrapped) if wrapped.downcast_ref::<Raised>().is_none() => Some(reason_of(wrapped)),
-        Value::String(text) if *text.as_bytes() == *NO_MEMORY => Some(RunEnd::MemoryFull),
+        Value::String(text) if text.as_bytes().ends_with(NO_MEMORY) => Some(RunEnd::MemoryFull),
         _ => None,
     }
 }

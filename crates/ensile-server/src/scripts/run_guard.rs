@@ -11,6 +11,9 @@ use ensile_base::sync::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::calendar::Calendar;
 
+/// Number of walked values between two looks at the limits.
+const VISITS: u32 = 1000;
+
 /// Scripts of a loop, as other loops see them.
 #[derive(Debug, Default)]
 pub(crate) struct LoopScripts {
@@ -59,6 +62,11 @@ pub(crate) enum RunEnd {
     Failed(String),
 }
 
+/// An error that ends the run: the guard has the reason.
+pub(super) fn end_error() -> mlua::Error {
+    mlua::Error::runtime("the script has ended")
+}
+
 /// Limits and end of the run under way.
 #[derive(Debug)]
 pub(crate) struct RunGuard {
@@ -69,6 +77,8 @@ pub(crate) struct RunGuard {
     /// Longest time of a run in milliseconds.
     millis_max: Cell<u64>,
     end: RefCell<Option<RunEnd>>,
+    /// Number of values that functions of the server have walked through.
+    visited: Cell<u32>,
     /// Line of the script at which the newest error was raised.
     line: Cell<Option<usize>>,
 }
@@ -81,6 +91,7 @@ impl RunGuard {
             until_millis: Cell::new(u64::MAX),
             millis_max: Cell::new(u64::MAX),
             end: RefCell::new(None),
+            visited: Cell::new(0),
             line: Cell::new(None),
         }
     }
@@ -118,6 +129,25 @@ impl RunGuard {
             }
         }
         self.has_ended()
+    }
+
+    /// Looks at the limits, before a function of the server.
+    ///
+    /// # Errors
+    /// The run ends.
+    pub(super) fn check(&self) -> mlua::Result<()> {
+        if self.look() { Err(end_error()) } else { Ok(()) }
+    }
+
+    /// Counts a value that a function of the server walks through, and looks at the limits now and then.
+    ///
+    /// # Errors
+    /// The run ends.
+    #[inline]
+    pub(super) fn visit(&self) -> mlua::Result<()> {
+        let visited = self.visited.get().wrapping_add(1);
+        self.visited.set(visited);
+        if visited.is_multiple_of(VISITS) { self.check() } else { Ok(()) }
     }
 
     /// True if the run ends.

@@ -39,6 +39,24 @@ local function check_pattern(pattern)
     error('pattern too long: a pattern has ' .. PATTERN_BYTES_MAX .. ' bytes at most', 3)
   end
 end
+
+-- Each resumed coroutine counts its own instructions, so a resumption looks at the limits itself.
+local create, look = coroutine.create, server.look
+local function resumed(...)
+  look()
+  return caught(resume(...))
+end
+local function results_of_wrap(is_done, ...)
+  if is_done then return ... end
+  local why = ...
+  -- Both calls before are tail calls, which count as levels.
+  error(why, type(why) == 'string' and 3 or 0)
+end
+local function wrapped(run)
+  local coroutine = create(run)
+  return function(...) return results_of_wrap(resumed(coroutine, ...)) end
+end
+
 local find, match, gmatch, gsub = string.find, string.match, string.gmatch, string.gsub
 function string.find(text, pattern, from, is_plain)
   if not is_plain then check_pattern(pattern) end
@@ -72,7 +90,7 @@ local libraries = server.libraries
 libraries.string, libraries.table, libraries.math, libraries.os = string, table, math, { clock = os.clock }
 libraries.coroutine = {
   create = coroutine.create, status = coroutine.status, running = coroutine.running, yield = coroutine.yield,
-  wrap = coroutine.wrap, resume = function(...) return caught(resume(...)) end,
+  wrap = wrapped, resume = resumed,
 }
 
 -- Functions without a library.

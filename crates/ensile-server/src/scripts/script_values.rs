@@ -13,6 +13,7 @@ use ensile_resp::{Replies, Reply, ReplyEncoder, RespVersion};
 use mlua::{Lua, Result, Table, Value};
 
 use super::number_text::general;
+use super::run_guard::RunGuard;
 
 /// Largest number of nested tables in a reply. Clients read as many levels.
 const LEVELS_MAX: usize = 30;
@@ -22,6 +23,8 @@ const LEVELS_MAX: usize = 30;
 pub(super) enum NoReply {
     /// Tables are nested too deeply.
     Levels,
+    /// The reply is longer than its limit.
+    Beyond,
     /// Lua has failed, such as for lack of memory.
     Lua(mlua::Error),
 }
@@ -39,10 +42,16 @@ pub(super) struct ValueWriter<'r, 'b> {
     pub(super) version: RespVersion,
     /// Version that the script has chosen for its commands.
     pub(super) script_version: RespVersion,
+    pub(super) guard: &'r RunGuard,
 }
 
 impl ValueWriter<'_, '_> {
     pub(super) fn write(&mut self, value: &Value, levels: usize) -> std::result::Result<(), NoReply> {
+        self.guard.visit()?;
+        // A table that is many times within another is many times within the reply.
+        if self.reply.is_beyond() {
+            return Err(NoReply::Beyond);
+        }
         match value {
             Value::String(text) => self.reply.bulk(&text.as_bytes()),
             Value::Integer(number) => self.reply.integer(*number),

@@ -60,12 +60,14 @@ fn a_script_that_loses_runs_again_and_no_transfer_is_lost() {
 }
 
 /// Scripts without an end, each after a write.
-const ENDLESS: [&str; 5] = [
+const ENDLESS: [&str; 7] = [
     "redis.call('SET','a','1') while true do end",
     "redis.call('SET','a','1') while true do pcall(function() while true do end end) end",
     "redis.call('SET','a','1') while true do xpcall(error, function() while true do end end) end",
     "redis.call('SET','a','1') local f = coroutine.wrap(function() while true do end end) while true do f() end",
     "redis.call('SET','a','1') while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
+    "redis.call('SET','a','1') while true do coroutine.wrap(function() for i = 1, 900 do end end)() end",
+    "redis.call('SET','a','1') local t = {} for i = 1, 15 do t = {t, t, t, t} end cmsgpack.pack(t)",
 ];
 
 #[test]

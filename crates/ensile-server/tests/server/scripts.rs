@@ -352,3 +352,51 @@ fn a_script_at_the_limit_of_the_memory_gets_oom() {
     assert!(full);
     assert_eq!(rig.eval("return redis.call('DEL', 'none')"), ":0");
 }
+
+#[test]
+fn a_loop_runs_any_number_of_distinct_scripts() {
+    let mut rig = Rig::new();
+    for number in 0..8100 {
+        assert_eq!(rig.eval(&format!("return {number}")), format!(":{number}"));
+    }
+}
+
+#[test]
+fn functions_of_the_server_have_limits_of_memory() {
+    let mut rig = Rig::new();
+    rig.eval_each(&[
+        (
+            "local s = string.rep('x', 1e7) return cmsgpack.pack(s, s, s, s, s, s, s)",
+            "-ERR user_script:1: the result of pack has 67108864 bytes at most",
+        ),
+        (
+            "local s = string.rep('x', 1e7) return redis.call('ECHO', s, s, s, s, s, s, s)",
+            "-ERR the arguments of a call have 67108864 bytes at most",
+        ),
+    ]);
+}
+
+#[test]
+fn a_reply_of_shared_tables_ends_at_its_limit() {
+    let mut rig = Rig::new();
+    let shared =
+        "local t = string.rep('x', 100000) for i = 1, 27 do t = {t, t, t, t, t, t, t, t} end return t";
+    rig.eval_each(&[(shared, "-ERR the reply would be longer than")]);
+}
+
+#[test]
+fn an_error_of_a_wrapped_coroutine_has_the_place_of_the_call() {
+    let mut rig = Rig::new();
+    rig.eval_each(&[
+        ("local f = coroutine.wrap(function() return 7 end)\nreturn f()", ":7"),
+        (
+            "local f = coroutine.wrap(function() end) f()\nf()",
+            "-ERR user_script:2: cannot resume dead coroutine",
+        ),
+        ("coroutine.wrap(function() redis.call('INCR') end)()", "-ERR Wrong number of args"),
+        (
+            "coroutine.wrap(function() local s = 'x' while true do s = s .. s end end)()",
+            "-ERR the script needs more than",
+        ),
+    ]);
+}
