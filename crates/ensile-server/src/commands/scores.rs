@@ -76,6 +76,26 @@ impl<'r> MemberBound<'r> {
         }
     }
 
+    /// True if a range that begins here can have a member.
+    pub(super) fn is_least_for(self, member: &[u8]) -> bool {
+        match self {
+            Self::First => true,
+            Self::End => false,
+            Self::Included(least) => member >= least,
+            Self::Excluded(least) => member > least,
+        }
+    }
+
+    /// True if a range that ends here can have a member.
+    pub(super) fn is_most_for(self, member: &[u8]) -> bool {
+        match self {
+            Self::First => false,
+            Self::End => true,
+            Self::Included(most) => member <= most,
+            Self::Excluded(most) => member < most,
+        }
+    }
+
     /// The least place of a range that begins here. `order` is the score of the members.
     pub(super) fn least_place(self, order: u64) -> MemberPlace {
         match self {

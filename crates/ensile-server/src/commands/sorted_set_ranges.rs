@@ -58,11 +58,26 @@ impl<'r> RangeBounds<'r> {
         })
     }
 
-    /// The places of a range by scores or members. The members of a range by members have one score.
+    /// The places of a range by scores or members. The members of a larger range by members have one score. In a small
+    /// sorted set such a range has the members from the first that is not too small, up to one that is too great.
     fn places(&self, set: &mut SortedSet<'_, '_, '_>) -> EngineResult<(MemberPlace, MemberPlace)> {
         match self {
             Self::Ranks(..) => Ok((MemberPlace::FIRST, MemberPlace::END)),
             Self::Scores { from, to } => Ok((from.clone(), to.clone())),
+            Self::Members { from, to } if set.is_small() => {
+                let (mut begin, mut end) = (None, None);
+                set.walk(&MemberPlace::FIRST, &MemberPlace::END, WalkDirection::Up, |score, member| {
+                    if begin.is_none() && from.is_least_for(member) {
+                        begin = Some(MemberPlace::of_member(score, member));
+                    }
+                    if begin.is_none() || to.is_most_for(member) {
+                        return ControlFlow::Continue(());
+                    }
+                    end = Some(MemberPlace::of_member(score, member));
+                    ControlFlow::Break(())
+                })?;
+                Ok((begin.unwrap_or(MemberPlace::END), end.unwrap_or(MemberPlace::END)))
+            }
             Self::Members { from, to } => {
                 let mut order = 0;
                 set.walk(&MemberPlace::FIRST, &MemberPlace::END, WalkDirection::Up, |score, _| {

@@ -118,6 +118,11 @@ impl<'s, 'k, 'db> SortedSet<'s, 'k, 'db> {
         Ok(Self { elements: Elements::replace(keyspace, key, Kind::SortedSet)?, came: 0 })
     }
 
+    /// True if the sorted set is packed in the row of its key, or absent.
+    pub(crate) fn is_small(&self) -> bool {
+        self.elements.object().is_none()
+    }
+
     /// Score of a member.
     pub(crate) fn score(&mut self, member: &[u8]) -> Result<Option<f64>> {
         self.elements.get(member)?.map(|value| score_in(&value)).transpose()

@@ -82,6 +82,13 @@ fn members_of_one_score_have_the_order_of_bytes() {
 }
 
 #[test]
+fn a_small_range_by_members_looks_at_no_scores() {
+    let mut rig = Rig::new();
+    rig.play("ZADD z 1 a 2 b 3 c 4 d | :4\nZRANGE z [b (d BYLEX | *2 $1 b $1 c\nZRANGE z [d [b BYLEX REV | *3 $1 d $1 c $1 b");
+    rig.play("ZLEXCOUNT z (a + | :3\nZRANGESTORE t z [c + BYLEX | :2\nZLEXCOUNT z [x + | :0");
+}
+
+#[test]
 fn options_of_zadd_decide_which_scores_change() {
     let mut rig = Rig::new();
     rig.play(
