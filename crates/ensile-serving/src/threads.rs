@@ -33,6 +33,9 @@ use crate::figures::ServerFigures;
 use crate::served_program::ServedProgram;
 use crate::{LIMITS, ServingLoop, ServingState};
 
+/// Stack of a loop's thread in bytes: a script may nest calls of C and of Rust.
+const LOOP_STACK_BYTES: usize = 8 << 20;
+
 /// Longest wait of a loop without traffic.
 const WAIT: Duration = Duration::from_secs(1);
 
@@ -251,10 +254,18 @@ pub fn serve<S: ServedProgram>(
             let (tell, told) = mpsc::channel();
             let (state, end_all) = (&state, &end_all);
             let config = ServerConfig { address, ..config.clone() };
-            threads.push(scope.spawn(move || {
+            let work = move || {
                 let _end = CallAtEnd(end_all);
                 one_loop(state, &config, limits, &tell)
-            }));
+            };
+            let thread = std::thread::Builder::new().name("ensile-loop".to_owned());
+            match thread.stack_size(LOOP_STACK_BYTES).spawn_scoped(scope, work) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    begun = Err(error);
+                    continue;
+                }
+            }
             // The first loop finds the port, further loops share the port.
             match told.recv().map_err(io::Error::other).and_then(|begun| begun) {
                 Ok((at, wake_up)) => {

@@ -147,7 +147,15 @@ impl<'c, 'db> CommandCalls<'c, 'db> {
         if command.has_flag("noscript") {
             return Err(refusal("This Redis command is not allowed from script"));
         }
-        if self.is_read_only && command.has_flag("write") {
+        let has_wrong_subcommand = !command.subcommands.is_empty()
+            && command
+                .subcommand_of(request)
+                .is_none_or(|subcommand| !takes(subcommand.arity, request.len()));
+        if has_wrong_subcommand {
+            return Err(refusal("Unknown subcommand or wrong number of arguments from script"));
+        }
+        let writes = command.has_flag("write") || matches!(command.name, "PUBLISH" | "SPUBLISH");
+        if self.is_read_only && writes {
             return Err(refusal("Write commands are not allowed from read-only scripts."));
         }
         access::check(self.user, command, request).map_err(|refused| {
@@ -183,6 +191,12 @@ impl<'c, 'db> CommandCalls<'c, 'db> {
         self.failed = Some(error);
         CallRefusal::Ended
     }
+}
+
+/// True if a request of this length has the number of arguments.
+fn takes(arity: i64, length: usize) -> bool {
+    let least = usize::try_from(arity.unsigned_abs()).unwrap_or(usize::MAX);
+    if arity < 0 { length >= least } else { length == least }
 }
 
 /// An argument of a request.

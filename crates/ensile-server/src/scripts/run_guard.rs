@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::calendar::Calendar;
@@ -72,7 +73,9 @@ pub(super) fn end_error() -> mlua::Error {
 pub(crate) struct RunGuard {
     pub(super) scripts: Arc<LoopScripts>,
     calendar: Calendar,
-    /// Time of the run's end in milliseconds since 1970.
+    /// Clock that no change of the machine's time moves.
+    steady: Clock,
+    /// Time of the run's end in milliseconds, of the steady clock.
     until_millis: Cell<u64>,
     /// Longest time of a run in milliseconds.
     millis_max: Cell<u64>,
@@ -88,6 +91,7 @@ impl RunGuard {
         Self {
             scripts,
             calendar,
+            steady: Clock::machine(),
             until_millis: Cell::new(u64::MAX),
             millis_max: Cell::new(u64::MAX),
             end: RefCell::new(None),
@@ -96,11 +100,16 @@ impl RunGuard {
         }
     }
 
+    /// Time in milliseconds, which a test moves with its calendar.
+    fn steady_millis(&self) -> u64 {
+        if self.calendar.is_manual() { self.calendar.millis() } else { self.steady.nanos() / 1_000_000 }
+    }
+
     /// Begins a run.
     pub(super) fn begin(&self, millis_max: u64) {
         debug_assert!(!self.has_ended(), "the run before was finished");
         self.millis_max.set(millis_max);
-        self.until_millis.set(self.calendar.millis().saturating_add(millis_max));
+        self.until_millis.set(self.steady_millis().saturating_add(millis_max));
         self.end.replace(None);
         self.line.set(None);
         // Relaxed, both: see `LoopScripts::kill`.
@@ -124,7 +133,7 @@ impl RunGuard {
             // Relaxed: see `LoopScripts::kill`.
             if self.scripts.is_killed.load(Ordering::Relaxed) {
                 self.end(RunEnd::Killed);
-            } else if self.calendar.millis() > self.until_millis.get() {
+            } else if self.steady_millis() > self.until_millis.get() {
                 self.end(RunEnd::TooLong(self.millis_max.get()));
             }
         }

@@ -400,3 +400,18 @@ fn an_error_of_a_wrapped_coroutine_has_the_place_of_the_call() {
         ),
     ]);
 }
+
+#[test]
+fn calls_of_scripts_are_checked_as_requests() {
+    let mut rig = Rig::new();
+    let client = rig.client;
+    for (command, call, error) in [
+        ("EVAL_RO", "'PUBLISH','c','m'", "Write commands are not allowed"),
+        ("EVAL", "'OBJECT','ENCODING'", "Unknown subcommand or wrong number"),
+        ("EVAL", "'OBJECT','x','k'", "Unknown subcommand or wrong number"),
+    ] {
+        let script = format!("return redis.call({call})");
+        let reply = shown(&rig.ask_bytes(client, &[command.as_bytes(), script.as_bytes(), b"0"]));
+        assert!(reply.contains(error), "{call}: {reply}");
+    }
+}
