@@ -137,6 +137,17 @@ impl std::fmt::Debug for ListeningServer<'_> {
 pub struct ServerStop(Arc<dyn Fn() + Send + Sync>);
 
 impl ServerStop {
+    fn of_loops<S: ServedProgram>(
+        state: &Arc<ServingState<S>>,
+        wake_ups: &Arc<Mutex<Vec<LoopWakeUp>>>,
+    ) -> Self {
+        let (state, wake_ups) = (Arc::clone(state), Arc::clone(wake_ups));
+        Self(Arc::new(move || {
+            state.stop();
+            wake_ups.lock().iter().for_each(LoopWakeUp::wake);
+        }))
+    }
+
     /// Ends the server: the server makes everything durable, and sends the replies that wait.
     pub fn stop(&self) {
         (self.0)();
@@ -239,13 +250,7 @@ pub fn serve<S: ServedProgram>(
     let limits = limits(&config);
     let counts = Arc::clone(&state);
     let _trimmer = HeapTrimmer::start(move |least| counts.take_fallen_bytes(least).is_some())?;
-    let stop = {
-        let (state, wake_ups) = (Arc::clone(&state), Arc::clone(&wake_ups));
-        ServerStop(Arc::new(move || {
-            state.stop();
-            wake_ups.lock().iter().for_each(LoopWakeUp::wake);
-        }))
-    };
+    let stop = ServerStop::of_loops(&state, &wake_ups);
     let end_all = || stop.stop();
     let served = std::thread::scope(|scope| {
         let (mut address, mut threads) = (config.address, Vec::new());
@@ -258,16 +263,9 @@ pub fn serve<S: ServedProgram>(
                 let _end = CallAtEnd(end_all);
                 one_loop(state, &config, limits, &tell)
             };
-            let thread = std::thread::Builder::new().name("ensile-loop".to_owned());
-            match thread.stack_size(LOOP_STACK_BYTES).spawn_scoped(scope, work) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    begun = Err(error);
-                    continue;
-                }
-            }
+            let spawned = loop_thread().spawn_scoped(scope, work).map(|thread| threads.push(thread));
             // The first loop finds the port, further loops share the port.
-            match told.recv().map_err(io::Error::other).and_then(|begun| begun) {
+            match spawned.and_then(|()| told.recv().map_err(io::Error::other)?) {
                 Ok((at, wake_up)) => {
                     address = at;
                     wake_ups.lock().push(wake_up);
@@ -310,6 +308,11 @@ pub fn serve<S: ServedProgram>(
 /// The system's error: another server listens there, or another file is there.
 pub fn bind_unix_socket(path: &Path) -> io::Result<UnixSocket> {
     free_soon(TAKEN_WAIT, || UnixSocket::bind(path))
+}
+
+/// Properties of a loop's thread.
+fn loop_thread() -> std::thread::Builder {
+    std::thread::Builder::new().name("ensile-loop".to_owned()).stack_size(LOOP_STACK_BYTES)
 }
 
 /// Checks until the address is free, for at most `wait`. The sockets of a killed process may keep the address until the
