@@ -93,7 +93,7 @@ impl<S> ServingState<S> {
     }
 
     /// Sets the receiver of notices for people, such as the stop of the log and the remedy. By default notices go
-    /// nowhere. `tell` is called on a loop's thread, whose clients all wait meanwhile, so `tell` must not wait:
+    /// nowhere. `tell` is called on a loop's thread. All clients of the loop wait meanwhile, so `tell` must not wait:
     /// [`crate::threads::serve`] hands notices to a thread of its own. A panic of `tell` has no further effect (W15).
     #[must_use]
     pub fn with_notice_handler(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
