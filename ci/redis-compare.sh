@@ -28,4 +28,4 @@ for _ in $(seq 100); do
     sleep 0.1
 done
 # The whole workspace: what the tests before have built is built alike.
-ENSILE_REDIS=127.0.0.1:$port cargo test --workspace --test server redis -- --ignored "$@"
+ENSILE_REDIS=127.0.0.1:$port cargo test --workspace --test server redis -- --ignored --test-threads 1 "$@"

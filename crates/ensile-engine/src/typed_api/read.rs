@@ -101,22 +101,6 @@ pub trait Readable: RawRead + Sized {
         seen.transpose().map_err(|error| undecodable::<S::Row>(source.table(), error))
     }
 
-    /// Calls `read` with the encoded row of `key`, if the row exists. For rows whose decoded form would be a copy, such
-    /// as bytes on their way to a client. `read` is called once, with the bytes of one version.
-    ///
-    /// # Errors
-    /// As for [`get`](Self::get): the error of `read` becomes [`Error::Decode`].
-    #[inline]
-    fn get_encoded<S: Source, R>(
-        &mut self,
-        source: &S,
-        key: &(impl AsKey<S::Key> + ?Sized),
-        read: impl FnOnce(&[u8]) -> std::result::Result<R, CodecError>,
-    ) -> Result<Option<R>> {
-        let seen = source.read_one(self, key, |_key, row| read(row))?;
-        seen.transpose().map_err(|error| undecodable::<S::Row>(source.table(), error))
-    }
-
     /// True if a row with this key exists. The call decodes no row; in an index the call does not even read the row.
     #[inline]
     fn contains<S: Source>(&mut self, source: &S, key: &(impl AsKey<S::Key> + ?Sized)) -> Result<bool> {

@@ -3,13 +3,30 @@
 //! Neighbours: [`Readable`](crate::Readable) has the reads; `transaction` keeps the writes until commit.
 
 use super::read::undecodable;
+use super::source::Source;
 use super::table::Table;
 use crate::codec::bounds::encode_key;
-use crate::codec::{AsKey, AsValue, Key, Value, ValueBuffer};
+use crate::codec::{AsKey, AsValue, CodecError, Key, Value, ValueBuffer};
 use crate::error::Result;
 use crate::transaction::Transaction;
 
 impl Transaction<'_> {
+    /// Calls `read` with the encoded row of `key`, if the row exists. For rows whose decoded form would be a copy, such
+    /// as bytes on their way to a client. `read` is called once, with the bytes of one version.
+    ///
+    /// # Errors
+    /// As for [`get`](crate::Readable::get): the error of `read` becomes [`Error::Decode`](crate::Error::Decode).
+    #[inline]
+    pub fn get_encoded<S: Source, R>(
+        &mut self,
+        source: &S,
+        key: &(impl AsKey<S::Key> + ?Sized),
+        read: impl FnOnce(&[u8]) -> std::result::Result<R, CodecError>,
+    ) -> Result<Option<R>> {
+        let seen = source.read_one(self, key, |_key, row| read(row))?;
+        seen.transpose().map_err(|error| undecodable::<S::Row>(source.table(), error))
+    }
+
     /// Writes a row. A row with the same key is overwritten.
     ///
     /// Other transactions do not see the write before the commit; this transaction's reads see the write at once.

@@ -65,7 +65,8 @@ pub(super) fn check_string(bytes: usize) -> Result<(), CommandError> {
 
 /// The longest wait for keys, from a text of seconds. `None` is no limit.
 pub(super) fn timeout(text: &[u8], now_millis: i64) -> Result<Option<Duration>, CommandError> {
-    const OUT_OF_RANGE: CommandError = CommandError::Text("timeout is out of range");
+    // Redis' text also for a time beyond its range.
+    const OUT_OF_RANGE: CommandError = CommandError::Text("timeout is negative");
     let seconds: Option<f64> = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     let seconds = seconds
         .filter(|seconds| !seconds.is_nan())
@@ -73,7 +74,7 @@ pub(super) fn timeout(text: &[u8], now_millis: i64) -> Result<Option<Duration>, 
     // A cast keeps to the range of whole numbers.
     let millis = (seconds * 1000.0).ceil() as i64;
     if millis < 0 {
-        return Err(CommandError::Text("timeout is negative"));
+        return Err(OUT_OF_RANGE);
     }
     millis.checked_add(now_millis).ok_or(OUT_OF_RANGE)?;
     Ok(Some(Duration::from_millis(millis.unsigned_abs())).filter(|time| !time.is_zero()))

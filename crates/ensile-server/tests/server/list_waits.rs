@@ -34,7 +34,7 @@ fn a_pop_takes_an_item_at_once_or_waits_for_one() {
         LRANGE m 0 -1 | *2 $1 d $1 e
         BLPOP l x | -ERR timeout is not a float or out of range
         BLPOP l -1 | -ERR timeout is negative
-        BLPOP l 1e30 | -ERR timeout is out of range
+        BLPOP l 1e30 | -ERR timeout is negative
         ",
     );
     let pops = [
