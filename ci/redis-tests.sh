@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Redis's own tests in Tcl against `ensile serve`: each failure must be in the list of ci/redis-tests.txt, with a reason.
 #   bash ci/redis-tests.sh FOLDER [FILE..]   FOLDER has the sources of redis 7.0.15; FILE is such as unit/type/hash
+# One loop serves, so that woken clients take elements in their order.
 # The sources stay outside of the tree. Needs tclsh. ENSILE_TESTED is the tool to run, without a build.
 # The tests run on a copy whose client leaves out settings of sizes of redis' encodings, which this server does not have.
 set -euo pipefail
@@ -26,7 +27,7 @@ if [ -z "${ENSILE_TESTED:-}" ]; then
 fi
 
 folder=$(mktemp -d)
-"$ENSILE_TESTED" serve --data "$folder/data" --port 0 --appendonly no >"$folder/address" 2>"$folder/log" &
+"$ENSILE_TESTED" serve --data "$folder/data" --port 0 --appendonly no --loops 1 >"$folder/address" 2>"$folder/log" &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT
 for _ in $(seq 300); do

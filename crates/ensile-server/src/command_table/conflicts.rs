@@ -161,3 +161,31 @@ fn commands_conflict_as_the_guide_states() {
     }
     assert!(contest.loses("HGET p f0", "HSET p f1 2"), "a small hash is one row");
 }
+
+#[test]
+fn commands_of_lists_conflict_as_the_guide_states() {
+    let contest = Contest::new();
+    let items: String = (0..500).map(|number| format!(" i{number}")).collect();
+    contest.commit(&format!("RPUSH l{items}"));
+    let pairs = [
+        ("LPOP l", "RPUSH l x", false),
+        ("LPOP l", "RPOP l", false),
+        ("LPOP l", "LPOP l", true),
+        ("LPOP l", "LPUSH l x", true),
+        ("LPOP l", "LSET l 1 x", true),
+        ("LPOP l", "LSET l -1 x", false),
+        ("RPUSH l x", "LPOP l", true),
+        ("LLEN l", "RPUSH l x", true),
+        ("LREM l 0 none", "RPOP l", true),
+        ("WATCH l", "LSET l 5 x", true),
+        ("LINDEX l 3", "RPUSH l x", false),
+        ("LINDEX l 3", "LPOP l", true),
+        ("LINDEX l -3", "LPOP l", false),
+        ("LRANGE l 0 9", "RPUSH l x", false),
+        ("LRANGE l 0 -1", "RPUSH l x", true),
+        ("LINDEX l 3", "LLEN l", false),
+    ];
+    for (later, earlier, loses) in pairs {
+        assert_eq!(contest.loses(later, earlier), loses, "{later}, {earlier}");
+    }
+}

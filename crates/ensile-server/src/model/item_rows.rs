@@ -8,12 +8,12 @@
 //!
 //! Invariants:
 //! - The items stand at all positions from the first end's to the second end's, and at no other.
-//! - Every write of an item changes the row of an end, so a transaction that has read both ends has read all items
+//! - Y6: every write of an item changes the row of an end, so a transaction that has read both ends has read all items
 //!   (`WATCH`).
 //! - A push and a pop read and write the row of their own end only, so both ends are used at once. The item beside the
 //!   end tells a pop if an item is left: the item's absence is a read, and the commit checks the read.
-//! - A key's list in rows has an item. The transaction that takes the last item removes the key. A push at the other
-//!   end has read the key's row, and has filled the place that the pop found empty: one of both is run again.
+//! - Y7: a key's list in rows has an item. The transaction that takes the last item removes the key. A push at the
+//!   other end has read the key's row, and has filled the place that the pop found empty: one of both is run again.
 //!
 //! Neighbours: [`super::list`] chooses between packed items and rows; `objects` copies, watches and removes the rows.
 

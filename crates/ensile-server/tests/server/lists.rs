@@ -332,6 +332,22 @@ fn items_that_a_reply_has_no_room_for_are_not_popped() {
 }
 
 #[test]
+fn a_key_goes_with_its_last_item() {
+    let (mut rig, item) = (Rig::new(), "x".repeat(700));
+    for removal in [
+        "LPOP l".to_owned(),
+        "RPOP l 5".to_owned(),
+        format!("LREM l 0 {item}"),
+        "LTRIM l 1 0".to_owned(),
+        "LMOVE l other LEFT LEFT".to_owned(),
+    ] {
+        assert_eq!(rig.ask(rig.client, &format!("RPUSH l {item}")), ":1", "Y7: {removal}");
+        rig.ask(rig.client, &removal);
+        assert_eq!(rig.ask(rig.client, "EXISTS l"), ":0", "Y7: {removal}");
+    }
+}
+
+#[test]
 fn a_watch_of_a_list_sees_every_change() {
     for items in [3, MANY] {
         let mut rig = Rig::new();
@@ -354,7 +370,8 @@ fn a_watch_of_a_list_sees_every_change() {
             rig.play("WATCH l | +OK");
             let reply = rig.ask(other, change);
             assert!(!reply.starts_with('-'), "{change}: {reply}");
-            rig.play("MULTI | +OK\nSET seen 1 | +QUEUED\nEXEC | *-1");
+            rig.play("MULTI | +OK\nSET seen 1 | +QUEUED");
+            assert_eq!(rig.ask(rig.client, "EXEC"), "*-1", "Y6: {change}");
             if change == "LTRIM l 1 -1" && items == 3 {
                 rig.play("RPUSH l x | :..");
             }
