@@ -271,7 +271,7 @@ fn run_once(
     let terms = RunTerms { now_millis: server.now_millis(), look };
     let ran = run_in(server, tx, call, function, terms, reply);
     let (ran, found) = found_in(ran, look.may_wait);
-    (finish(tx, ran, &call.loop_state.waker), found)
+    (finish(server, tx, ran, &call.loop_state.waker), found)
 }
 
 /// Carries out a command again in a transaction that outlives the call: a commit that would wait stays registered for
@@ -319,9 +319,16 @@ fn take_place(server: &ServedDatabase, effects: &mut Effects, client: &Client<Cl
 /// Commits the transaction of a command, and returns the epoch that the reply rests on. The transaction of an error
 /// reply has written nothing, and is validated by its commit. An error of the engine is returned once the reads under
 /// it were consistent (R2).
-fn finish(tx: &mut Transaction<'_>, ran: CommandResult, waker: &Waker) -> Result<Epoch, Error> {
+fn finish(
+    server: &ServedDatabase,
+    tx: &mut Transaction<'_>,
+    ran: CommandResult,
+    waker: &Waker,
+) -> Result<Epoch, Error> {
     match ran {
         Err(CommandError::Engine(error)) => Err(validated(tx, error)),
+        // The reply shows nothing of a row.
+        Err(CommandError::Raised(raised)) if raised.is_final => Ok(server.db().epoch()),
         // The commands before the error stay without effect.
         Err(CommandError::Raised(_)) => tx.validate(),
         Ok(()) | Err(_) => tx.try_commit_epoch(waker),
@@ -436,7 +443,7 @@ pub(crate) fn run_queue(
             Ok(RunPermit::Wait) => break,
             Err(error) => return refuse_queue(&error, reply),
         };
-        let before = ClientBefore::new(exec.client);
+        let (before, had_turn) = (ClientBefore::new(exec.client), turn.is_some());
         let mut tx = server.db().begin();
         let mut queue = run_queue_in(server, &mut tx, server.now_millis(), &mut exec, reply);
         let end = queue.finish(&mut tx, &exec.loop_state.waker);
@@ -459,6 +466,10 @@ pub(crate) fn run_queue(
         match step {
             QueueStep::Ended(Outcome::Busy) => break,
             QueueStep::Ended(outcome) => return outcome,
+            QueueStep::Lost if had_turn && queue.has_script => {
+                reply.fail("ERR", TURN_TOO_SHORT);
+                return ANSWERED;
+            }
             QueueStep::Lost => {
                 note_loss(&mut contest, exec.loop_state);
                 reply.clear();
@@ -558,7 +569,7 @@ fn run_queue_in(
     reply: &mut NewReply<'_>,
 ) -> RunQueue {
     let (mut failed, mut has_failed, mut is_too_long) = (None, false, false);
-    let (mut given_up, mut copied_bytes) = (None, 0);
+    let (mut given_up, mut copied_bytes, mut has_script) = (None, 0, false);
     exec.loop_state.effects.clear();
     let epoch = exec.call_each(reply, |_, mut call, command: &'static Command, reply| {
         let function = match command.function {
@@ -572,7 +583,8 @@ fn run_queue_in(
                 }
             },
         };
-        if failed.is_some() {
+        has_script |= matches!(function, TransactionFunction::Script(_));
+        if failed.is_some() || matches!(given_up, Some(GivenUp::ScriptStopped(..))) {
             // The transaction has ended: the whole reply becomes an error, or the queue runs again.
             reply.write(|reply| reply.null());
             return Epoch::ZERO;
@@ -592,6 +604,9 @@ fn run_queue_in(
                 reply.clear();
                 reply.write(|reply| reply.null());
             }
+            Err(CommandError::Raised(raised)) if raised.is_final => {
+                given_up = Some(GivenUp::ScriptStopped(raised.line, server.db().epoch()));
+            }
             Err(CommandError::Raised(raised)) if raised.has_written => {
                 given_up.get_or_insert(GivenUp::ScriptRaised(raised.line));
             }
@@ -601,12 +616,13 @@ fn run_queue_in(
         failed = failed.take().or_else(|| check_copies(copied_bytes).err());
         Epoch::ZERO
     });
-    if is_too_long {
+    let is_stopped = matches!(given_up, Some(GivenUp::ScriptStopped(..)));
+    if is_too_long && !is_stopped {
         given_up = Some(GivenUp::ReplyTooLong);
     } else if has_failed && server.rolls_back() {
         given_up.get_or_insert(GivenUp::CommandFailed);
     }
-    RunQueue { epoch, failed, given_up }
+    RunQueue { epoch, failed, given_up, has_script }
 }
 
 /// `WATCH key ..`: reads the rows of the keys in a transaction that stays open until `EXEC`.

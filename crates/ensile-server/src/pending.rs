@@ -117,6 +117,8 @@ pub(crate) struct RunQueue {
     pub(crate) failed: Option<Error>,
     /// Reason why the transaction is given up although its reads may be consistent.
     pub(crate) given_up: Option<GivenUp>,
+    /// True if a script or a procedure is in the queue.
+    pub(crate) has_script: bool,
 }
 
 /// Reason why a queue's transaction is given up.
@@ -128,6 +130,8 @@ pub(crate) enum GivenUp {
     ReplyTooLong,
     /// A script failed after it had written, with this text: a part of a transaction cannot be rolled back.
     ScriptRaised(Vec<u8>),
+    /// A script was killed or has run too long, with this text and at this epoch. No row has led to the end.
+    ScriptStopped(Vec<u8>, Epoch),
 }
 
 /// End of a queue's transaction.
@@ -148,6 +152,10 @@ impl GivenUpAnswer {
         match self.why {
             GivenUp::CommandFailed => reply
                 .fail("EXECABORT", "Transaction rolled back because a command failed (multi-rollback yes)."),
+            GivenUp::ScriptStopped(why, _) => reply.fail(
+                "EXECABORT",
+                &format!("Transaction rolled back: {}", String::from_utf8_lossy(&why)),
+            ),
             GivenUp::ScriptRaised(why) => reply.fail(
                 "EXECABORT",
                 &format!(
@@ -171,7 +179,11 @@ impl RunQueue {
             return QueueEnd::Refused(validated(tx, error));
         }
         if let Some(why) = self.given_up.take() {
-            return match tx.validate() {
+            let validated = match &why {
+                GivenUp::ScriptStopped(_, epoch) => Ok(*epoch),
+                _ => tx.validate(),
+            };
+            return match validated {
                 Ok(epoch) => QueueEnd::GivenUp(GivenUpAnswer { why, epoch: epoch.max(self.epoch) }),
                 Err(error) => QueueEnd::Refused(error),
             };

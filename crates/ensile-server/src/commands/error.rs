@@ -78,6 +78,8 @@ pub(crate) struct RaisedError {
     pub(crate) line: Vec<u8>,
     /// True if a command before has written.
     pub(crate) has_written: bool,
+    /// True for `SCRIPT KILL` and the limit of time, which no row has led to: the script does not run again.
+    pub(crate) is_final: bool,
 }
 
 /// Longest text of a client that an error shows, in bytes.

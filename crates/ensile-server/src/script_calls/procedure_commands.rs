@@ -30,8 +30,9 @@ pub(crate) fn call_procedure(call: &mut ScriptCall<'_, '_>, reply: &mut NewReply
     if let Some(error) = failed {
         return Err(CommandError::Engine(error));
     }
-    let raised =
-        |text: String| Err(CommandError::Raised(RaisedError { line: text.into_bytes(), has_written }));
+    let raised = |text: String| {
+        Err(CommandError::Raised(RaisedError { line: text.into_bytes(), has_written, is_final: false }))
+    };
     match result {
         Ok(value) if value.levels(LEVELS_MAX + 1) > LEVELS_MAX => {
             raised(format!("ERR a reply has {LEVELS_MAX} levels at most"))

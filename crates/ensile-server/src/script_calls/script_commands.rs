@@ -50,7 +50,11 @@ fn compiled(
 
 /// The error for a script that cannot be compiled.
 fn refused_source(text: Vec<u8>) -> CommandError {
-    CommandError::Raised(RaisedError { line: [b"ERR ", text.as_slice()].concat(), has_written: false })
+    CommandError::Raised(RaisedError {
+        line: [b"ERR ", text.as_slice()].concat(),
+        has_written: false,
+        is_final: false,
+    })
 }
 
 /// Takes the loop's state of Lua, or makes the state.
@@ -103,12 +107,15 @@ fn run(
             debug_assert!(failed.is_some(), "a call has ended the transaction");
             Err(CommandError::Engine(failed.unwrap_or(ensile::Error::Conflict)))
         }
+        Err(RunFailure::Stopped(text)) => {
+            Err(CommandError::Raised(RaisedError { line: text, has_written, is_final: true }))
+        }
         Err(RunFailure::Raised(mut text)) => {
             if let Some(line) = line {
                 let place = format!(" script: {}, on @user_script:{line}.", hex_of(&hash));
                 text.extend_from_slice(place.as_bytes());
             }
-            Err(CommandError::Raised(RaisedError { line: text, has_written }))
+            Err(CommandError::Raised(RaisedError { line: text, has_written, is_final: false }))
         }
     }
 }

@@ -78,6 +78,8 @@ pub(crate) struct ScriptArguments<'r> {
 pub(crate) enum RunFailure {
     /// The script has raised an error: text of the reply, with its code.
     Raised(Vec<u8>),
+    /// `SCRIPT KILL`, or the limit of time: text of the reply, with its code.
+    Stopped(Vec<u8>),
     /// The transaction has ended, and the host has the error.
     Ended,
 }
@@ -182,10 +184,15 @@ impl LuaState {
         };
         match why {
             RunEnd::TransactionEnded => Err(RunFailure::Ended),
-            RunEnd::Killed => Err(self.raised("Script killed by user with SCRIPT KILL...")),
-            RunEnd::TooLong(millis) => Err(self.raised(&format!(
-                "the script has run longer than busy-reply-threshold ({millis} ms), and is rolled back"
-            ))),
+            RunEnd::Killed => {
+                Err(RunFailure::Stopped(b"ERR Script killed by user with SCRIPT KILL...".to_vec()))
+            }
+            RunEnd::TooLong(millis) => Err(RunFailure::Stopped(
+                format!(
+                    "ERR the script has run longer than busy-reply-threshold ({millis} ms), and is rolled back"
+                )
+                .into_bytes(),
+            )),
             RunEnd::MemoryFull => Err(self.raised(&format!(
                 "the script needs more than {LUA_BYTES_MAX} bytes of memory, and is rolled back"
             ))),

@@ -86,6 +86,39 @@ fn a_script_beyond_the_limit_of_its_time_has_no_effect() {
     server.stop().expect("a server without a log");
 }
 
+#[test]
+fn a_script_that_ran_too_long_does_not_run_again_after_a_conflict() {
+    let server = running(|builder| builder.busy_reply_threshold(Duration::from_millis(100)));
+    let address = server.address();
+    let has_ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Some client is of the other loop, and changes the row that the script has read.
+        for _ in 0..KILLERS {
+            scope.spawn(|| {
+                let mut client = Connection::open(address);
+                while !has_ended.load(Ordering::Relaxed) {
+                    assert_eq!(ask(&mut client, &["SET", "a", "1"]), "+OK");
+                }
+            });
+        }
+        let mut client = Connection::open(address);
+        let script = "redis.call('GET','a') while true do end";
+        for words in [&["EVAL", script, "0"][..], &["MULTI"], &["EVAL", script, "0"], &["EXEC"]] {
+            let reply = ask(&mut client, words);
+            let is_right = match words[0] {
+                "MULTI" => reply == "+OK",
+                _ => reply == "+QUEUED" || reply.contains("has run longer than busy-reply-threshold"),
+            };
+            assert!(is_right, "{reply}");
+        }
+        has_ended.store(true, Ordering::Relaxed);
+    });
+    let figures = ask(&mut Connection::open(address), &["INFO", "commandstats"]);
+    assert!(figures.contains("cmdstat_eval:calls=1,conflicts=0"), "{figures}");
+    assert!(figures.contains("cmdstat_exec:calls=1,conflicts=0"), "{figures}");
+    server.stop().expect("a server without a log");
+}
+
 /// Number of clients that kill. A client of the loop with the script waits for the script's end; some client is of the
 /// other loop.
 const KILLERS: usize = 24;
