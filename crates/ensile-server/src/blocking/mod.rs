@@ -1,17 +1,17 @@
-//! Clients that wait for keys: the server's queue of each key, and the wait of a client.
+//! Waits for keys: the server's queue of a key, and the wait of a client.
 //!
 //! ```text
 //! look: nothing -> registered -> look again: nothing -> asleep -> woken -> look .. -> a reply, or the end of the time
 //! push -> commit -> the first waiting clients without a wake-up, as many as elements came
 //! ```
-//! Every look is a transaction of its own, which rests on what it has read.
+//! A look is one transaction, and rests on the rows of the look.
 //!
 //! Invariants:
-//! - J3: while a client without a wake-up sleeps for a key, no more elements are there than wake-ups are under way. A
-//!   wake-up ends only with a look that begins behind it, and a client that leaves early hands its wake-ups on.
-//! - A client keeps its place in the queues from its first look to its end, also if others take the elements.
+//! - J3: while a client without a wake-up sleeps for a key, the elements of the key are at most as many as the wake-ups
+//!   under way. A wake-up ends only with a later look, and a client hands its wake-ups on when the client leaves early.
+//! - A client keeps its place in the queues from the first look to the end, also if another client takes the elements.
 //!
-//! Neighbours: `execution` looks, sleeps and wakes; commands say which keys they wait for; loops take letters.
+//! Neighbours: `execution` looks, sleeps and wakes; commands name the waited keys; loops take letters.
 
 mod wait;
 mod waiting;
@@ -21,15 +21,14 @@ use std::time::Duration;
 pub(crate) use wait::Wait;
 pub(crate) use waiting::{UnblockReason, WaiterName, WaitingClients};
 
-/// Kind of the values that a client waits for. A value of another kind wakes nobody.
+/// Kind of waited values. A value of a different kind wakes no client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WaitKind {
     List,
     SortedSet,
-    Stream,
 }
 
-/// Keys that a command waits for, as it has found nothing.
+/// Keys and time of a command's wait. The command has found no element.
 #[derive(Debug)]
 pub(crate) struct KeyWait {
     pub(crate) kind: WaitKind,
@@ -38,9 +37,9 @@ pub(crate) struct KeyWait {
     pub(crate) timeout: Option<Duration>,
 }
 
-/// A key that clients wait for.
+/// A waited key.
 ///
-/// The number of the database and not its content: `SWAPDB` exchanges contents, and clients wait on in their database.
+/// The key names a database by the number: `SWAPDB` exchanges contents, and a client waits on in the same database.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WaitedKey {
     /// Number of the database.
@@ -54,7 +53,7 @@ pub(crate) struct WaitedKey {
 pub(crate) struct LookTerms {
     /// True if the command may wait for keys: not within `MULTI` and scripts, and not at the end of its time.
     pub(crate) may_wait: bool,
-    /// True if the client has waited before. A value of another type is then no error: the wait goes on.
+    /// True if the client has waited before. A value of a different type is then no error: the wait goes on.
     pub(crate) has_waited: bool,
 }
 
@@ -63,12 +62,12 @@ impl LookTerms {
     pub(crate) const WITHOUT_WAIT: Self = Self { may_wait: false, has_waited: false };
 }
 
-/// Elements that a transaction has brought.
+/// New elements of a transaction.
 #[derive(Debug)]
 pub(crate) enum Arrival {
-    /// New elements of a key, and their number.
+    /// A key, and the number of new elements.
     Pushed(WaitedKey, usize),
-    /// A database has other contents, with any keys.
+    /// A database has new contents, with unknown keys.
     Swapped(u32),
 }
 

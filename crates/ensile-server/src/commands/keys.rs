@@ -272,7 +272,6 @@ fn encoding(value: &StoredValue) -> &'static str {
         Kind::Set if is_packed && has_integers_only(&value.bytes) => "intset",
         Kind::Hash | Kind::Set => "hashtable",
         Kind::SortedSet => "skiplist",
-        Kind::Stream => "stream",
     }
 }
 

@@ -39,7 +39,6 @@ pub(crate) enum Kind {
     Set,
     SortedSet,
     Hash,
-    Stream,
 }
 
 impl Kind {
@@ -48,13 +47,12 @@ impl Kind {
         match self {
             Self::List => Some(WaitKind::List),
             Self::SortedSet => Some(WaitKind::SortedSet),
-            Self::Stream => Some(WaitKind::Stream),
             Self::String | Self::Set | Self::Hash => None,
         }
     }
 
     /// All types, by their numbers in rows.
-    const ALL: [Self; 6] = [Self::String, Self::List, Self::Set, Self::SortedSet, Self::Hash, Self::Stream];
+    const ALL: [Self; 5] = [Self::String, Self::List, Self::Set, Self::SortedSet, Self::Hash];
 
     /// Name as `TYPE` replies.
     pub(crate) fn name(self) -> &'static str {
@@ -64,7 +62,6 @@ impl Kind {
             Self::Set => "set",
             Self::SortedSet => "zset",
             Self::Hash => "hash",
-            Self::Stream => "stream",
         }
     }
 
@@ -217,8 +214,8 @@ mod tests {
     #[test]
     fn the_number_of_a_type_never_changes() {
         let names = Kind::ALL.map(|kind| (kind.number(), kind.name()));
-        assert_eq!(names, [(0, "string"), (1, "list"), (2, "set"), (3, "zset"), (4, "hash"), (5, "stream")]);
-        assert!((0..6).all(|number| Kind::from_number(number).map(Kind::number) == Some(number)));
+        assert_eq!(names, [(0, "string"), (1, "list"), (2, "set"), (3, "zset"), (4, "hash")]);
+        assert!((0..5).all(|number| Kind::from_number(number).map(Kind::number) == Some(number)));
     }
 
     #[test]
