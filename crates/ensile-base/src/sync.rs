@@ -115,6 +115,14 @@ mod machine {
 pub use door::*;
 pub use locks::{Condvar, Mutex, MutexGuard, OnceLock};
 
+/// Adds to a counter with one writer at a time, this thread. A reader sees some value of the counter, in no order with
+/// other memory.
+#[inline]
+pub fn add_as_only_writer(counter: &AtomicU64, by: u64) {
+    // Relaxed, both: a counter has one writer, and readers need a value, not an order.
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+}
+
 /// The fence that x86-64 need not execute: its locked exchanges wait until the stores before are visible, and its loads
 /// stay in order. There only the compiler must be held.
 #[inline]

@@ -1,12 +1,12 @@
-//! Calls and conflicts of each command, counted by each loop.
+//! Calls and conflicts of commands. A loop counts for itself.
 //!
-//! Invariant: a loop writes its own counts only; other threads read.
+//! Invariant: only the loop's thread writes the counts of a loop. Every thread reads.
 //!
 //! Neighbours: `served_program` counts calls, [`crate::execution`] conflicts; the admin port shows the sums.
 
-use ensile_base::sync::{AtomicU64, Ordering};
+use ensile_base::sync::{AtomicU64, Ordering, add_as_only_writer};
 
-/// Counts of a loop, by the number of the command.
+/// Counts of a loop, by command number.
 #[derive(Debug)]
 pub(crate) struct LoopFigures {
     calls: Box<[AtomicU64]>,
@@ -17,12 +17,12 @@ pub(crate) struct LoopFigures {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CommandFigures {
     pub(crate) calls: u64,
-    /// Number of runs that lost to another transaction.
+    /// Number of lost runs.
     pub(crate) conflicts: u64,
 }
 
 impl LoopFigures {
-    /// Counts of this number of commands.
+    /// Zeros for a number of commands.
     pub(crate) fn new(commands: usize) -> Self {
         let zeros = || (0..commands).map(|_| AtomicU64::new(0)).collect();
         Self { calls: zeros(), conflicts: zeros() }
@@ -32,17 +32,17 @@ impl LoopFigures {
     #[inline]
     pub(crate) fn count_call(&self, command: u16) {
         debug_assert!(usize::from(command) < self.calls.len(), "each command has a count");
-        add_one(&self.calls[usize::from(command)]);
+        add_as_only_writer(&self.calls[usize::from(command)], 1);
     }
 
-    /// Counts a run of a command that lost to another transaction.
+    /// Counts a lost run of a command.
     #[cold]
     pub(crate) fn count_conflict(&self, command: u16) {
         debug_assert!(usize::from(command) < self.conflicts.len(), "each command has a count");
-        add_one(&self.conflicts[usize::from(command)]);
+        add_as_only_writer(&self.conflicts[usize::from(command)], 1);
     }
 
-    /// Adds the loop's counts to the sums, which stand in the order of the commands.
+    /// Adds the loop's counts to the sums, in the order of the commands.
     pub(crate) fn add_to(&self, sums: &mut [CommandFigures]) {
         debug_assert_eq!(sums.len(), self.calls.len(), "each command has a sum");
         for ((sum, calls), conflicts) in sums.iter_mut().zip(&self.calls).zip(&self.conflicts) {
@@ -51,11 +51,4 @@ impl LoopFigures {
             sum.conflicts += conflicts.load(Ordering::Relaxed);
         }
     }
-}
-
-/// Adds one to a figure that this thread alone writes.
-#[inline]
-fn add_one(figure: &AtomicU64) {
-    // Relaxed, both: a figure for people, with a single writer.
-    figure.store(figure.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }

@@ -1,20 +1,20 @@
 //! Times from the arrival of requests to their replies, counted in buckets.
 //!
-//! A request arrives when the loop has received its bytes, and is replied when the reply is handed to the socket. The
-//! clock is read once a turn of the loop, so requests of one turn have one time.
+//! A request arrives when the loop has received the bytes. The time ends when the socket has the reply. A turn of the
+//! loop reads the clock once, so the requests of a turn have one time.
 //!
-//! Invariant: a loop writes its own buckets only; other threads read.
+//! Invariant: only the loop's thread writes the buckets of a loop. Every thread reads.
 //!
 //! Neighbours: [`crate::ServingLoop`] counts; [`crate::ServingState`] adds the loops up.
 
-use ensile_base::sync::{AtomicU64, Ordering};
+use ensile_base::sync::{AtomicU64, Ordering, add_as_only_writer};
 
 /// Number of buckets with a bound.
 const BOUNDS: usize = 44;
 /// Bound of the first bucket in nanoseconds. Two bounds further on, the bound is twice as large.
 const FIRST_NANOS: u64 = 8_000;
 
-/// Counts of requests by their times, for one loop.
+/// Counts of a loop's requests, by time.
 #[derive(Debug)]
 pub(crate) struct LoopLatencies {
     counts: [AtomicU64; BOUNDS + 1],
@@ -26,22 +26,16 @@ impl LoopLatencies {
         Self { counts: std::array::from_fn(|_| AtomicU64::new(0)), sum_nanos: AtomicU64::new(0) }
     }
 
-    /// Counts requests that took the same time.
+    /// Counts requests of the same time.
     pub(crate) fn count(&self, nanos: u64, requests: u64) {
         debug_assert!(requests > 0, "a turn without a reply has no time");
         let bucket = (0..BOUNDS).find(|bucket| nanos <= bound_nanos(*bucket)).unwrap_or(BOUNDS);
-        add(&self.counts[bucket], requests);
-        add(&self.sum_nanos, nanos.saturating_mul(requests));
+        add_as_only_writer(&self.counts[bucket], requests);
+        add_as_only_writer(&self.sum_nanos, nanos.saturating_mul(requests));
     }
 }
 
-/// Adds to a figure that this thread alone writes.
-fn add(figure: &AtomicU64, by: u64) {
-    // Relaxed, both: a figure for people, with a single writer.
-    figure.store(figure.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
-}
-
-/// Bound of a bucket in nanoseconds, itself included: bounds alternate between 1 and 1.5 times a power of two.
+/// Inclusive bound of a bucket in nanoseconds: bounds alternate between 1 and 1.5 times a power of two.
 fn bound_nanos(bucket: usize) -> u64 {
     debug_assert!(bucket < BOUNDS, "the last bucket has no bound");
     let octave = FIRST_NANOS << (bucket / 2);
@@ -51,13 +45,13 @@ fn bound_nanos(bucket: usize) -> u64 {
 /// Times from the arrival of requests to their replies, since the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latency {
-    /// Buckets in the order of their bounds. The last bucket has no bound.
+    /// Buckets in the order of the bounds. The last bucket has no bound.
     pub buckets: Vec<LatencyBucket>,
-    /// Sum of all times in seconds.
+    /// Sum of the times in seconds.
     pub sum_seconds: f64,
 }
 
-/// Requests whose times lie between the bound of the bucket before and this bound.
+/// Requests with a time above the bound of the bucket before, and up to this bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatencyBucket {
     /// Longest time in seconds; `None` for the last bucket.

@@ -10,6 +10,7 @@
 
 use std::mem::ManuallyDrop;
 
+use ensile_base::sync::add_as_only_writer;
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::Pinned;
 
@@ -24,7 +25,7 @@ use crate::sets::write_set::{Arena, OldVersion, Write, WriteEffect, WriteKind};
 use crate::sets::{LockOrder, Sets};
 use crate::shared_state::SharedState;
 use crate::tables::is_logged;
-use crate::worker::{Worker, WorkerCounters, WorkerShared};
+use crate::worker::{Worker, WorkerShared};
 
 impl Locked<'_, '_, '_> {
     /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is
@@ -136,7 +137,7 @@ impl Commit<'_, '_> {
             .filter(|write| !matches!(write.effect, WriteEffect::Untouched) && is_logged(write.table));
         let bytes: usize =
             changed.map(|write| log_entry::bytes(write.key_bytes(), write.value_bytes())).sum();
-        WorkerCounters::add(&self.worker.shared.counters.changed_bytes, bytes as u64);
+        add_as_only_writer(&self.worker.shared.counters.changed_bytes, bytes as u64);
     }
 }
 
@@ -230,7 +231,7 @@ impl<'p> Installing<'_, 'p> {
             page.leave_before(version, || self.install(write))
         };
         match left {
-            Ok(()) => WorkerCounters::add(&own.counters.displaced_bytes, bytes as u64),
+            Ok(()) => add_as_only_writer(&own.counters.displaced_bytes, bytes as u64),
             Err(unused) => prepared.version = Some(unused),
         }
         effect

@@ -16,7 +16,7 @@ use std::sync::Arc as StdArc;
 use std::ops::{Deref, DerefMut};
 
 use crossbeam_utils::CachePadded;
-use ensile_base::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
+use ensile_base::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, add_as_only_writer};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{Appender, Log};
 use ensile_epoch::{CommitHandle, Epochs, Pinned, ReclaimLimits};
@@ -55,13 +55,6 @@ pub(crate) struct WorkerCounters {
 }
 
 impl WorkerCounters {
-    /// Adds `by` to a counter that no other thread writes now.
-    #[inline]
-    pub(crate) fn add(counter: &AtomicU64, by: u64) {
-        // Relaxed, both: a counter has one writer, and readers need a value, not an order.
-        counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
-    }
-
     #[inline]
     fn set(counter: &AtomicU64, value: u64) {
         // Relaxed: a counter has one writer, and readers need a value, not an order.
@@ -200,7 +193,7 @@ impl Worker {
     #[inline]
     pub(crate) fn count(&self, committed: bool) {
         let counter = if committed { &self.shared.counters.commits } else { &self.shared.counters.aborts };
-        WorkerCounters::add(counter, 1);
+        add_as_only_writer(counter, 1);
     }
 
     /// True if a commit without writes must collect: [`READS_PER_COLLECTION`] such commits have come since the last

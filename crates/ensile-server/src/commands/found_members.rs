@@ -1,4 +1,4 @@
-//! Found members of sorted sets with their scores, kept until a reply announces their number, or until they are stored.
+//! Found members of sorted sets with scores. A reply announces the number of members first, so a walk collects them.
 //!
 //! Neighbours: the commands of sorted sets collect, reply and store.
 
@@ -11,10 +11,10 @@ use crate::model::keyspace::check_copies;
 use crate::model::sorted_set::{MemberPlace, SortedSet};
 use crate::model::{KEY_BYTES_MAX, Keyspace};
 
-/// Bytes that the transaction needs beside each stored or removed member, roughly.
+/// Rough need of the transaction beside a stored or removed member, in bytes.
 const CHANGED_ROWS_BYTES: usize = 200;
 
-/// Upper bound of the bytes of a reply beside each member: the header of the member, and the score.
+/// Upper bound of a reply's bytes beside a member: the header of the member, and the score.
 const SCORED_BYTES: usize = "*2\r\n$16777216\r\n\r\n".len() + 32;
 
 /// Use of the members, which bounds their number.
@@ -25,12 +25,12 @@ pub(super) enum MembersUse {
     Change,
 }
 
-/// Checks that a transaction can store or remove members of this number and this length in bytes.
+/// Checks a number of members and the sum of the lengths in bytes against the limit of a transaction's changes.
 pub(super) fn check_change(count: usize, member_bytes: usize) -> Result<(), CommandError> {
     Ok(check_copies(member_bytes * 2 + count * CHANGED_ROWS_BYTES)?)
 }
 
-/// Members one behind the other, each with its score.
+/// Members and scores, in the order of the walk.
 #[derive(Default)]
 pub(super) struct FoundMembers {
     members: FoundTexts,
@@ -51,7 +51,7 @@ impl FoundMembers {
         self.members.iter().zip(self.scores.iter().copied())
     }
 
-    /// True if the use takes no more members. The command is then an error.
+    /// True if the use takes no further member. The command is then an error.
     pub(super) fn is_beyond(&self, members_use: MembersUse) -> bool {
         match members_use {
             MembersUse::Reply => self.members.is_beyond_reply(),
@@ -59,20 +59,19 @@ impl FoundMembers {
         }
     }
 
-    /// True if a reply may have no room for the members with their scores, behind a key. A command that takes members
-    /// away refuses before.
+    /// True if a reply may have no room for a key, the members and the scores. A command refuses before the removal.
     pub(super) fn may_be_beyond_reply(&self) -> bool {
         let headers = 4 * "$16777216\r\n\r\n".len();
         self.members.bytes() + self.count() * SCORED_BYTES + headers + KEY_BYTES_MAX
             > ensile_serving::REPLY_BYTES
     }
 
-    /// Checks that a transaction can change all members.
+    /// Checks the members against the limit of a transaction's changes.
     pub(super) fn check_change(&self) -> Result<(), CommandError> {
         check_change(self.count(), self.members.bytes())
     }
 
-    /// Writes an array of the members. In the third version of the protocol a member with its score is an array.
+    /// Writes an array of the members. In the third version of the protocol a member and the score are one array.
     pub(super) fn write(&self, with_scores: bool, reply: &mut ReplyEncoder<'_>) {
         let are_pairs = with_scores && reply.version() == RespVersion::Resp3;
         let is_flat = with_scores && !are_pairs;
@@ -80,7 +79,7 @@ impl FoundMembers {
         self.write_members(are_pairs, with_scores, reply);
     }
 
-    /// Writes an array of pairs, each an array of the member and its score.
+    /// Writes an array of pairs. A pair is an array of a member and the score.
     pub(super) fn write_pairs(&self, reply: &mut ReplyEncoder<'_>) {
         reply.array(self.count());
         self.write_members(true, true, reply);
@@ -107,7 +106,7 @@ impl FoundMembers {
         }
     }
 
-    /// Stores the members in the place of a key's value. Without members the key is removed.
+    /// Replaces a key's value by the members. Without members the key is removed.
     pub(super) fn store(&self, keyspace: &mut Keyspace<'_, '_>, key: &[u8]) -> Result<(), CommandError> {
         check_key(key)?;
         self.check_change()?;

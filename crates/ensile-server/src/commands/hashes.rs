@@ -13,7 +13,7 @@ use super::decimal::Decimal;
 use super::found::FoundTexts;
 use super::random_elements::draw;
 use super::scan::{ScanValues, scan_elements};
-use super::{CommandError, CommandResult, DataCall};
+use super::{CommandError, CommandResult, DataCall, elements};
 use crate::model::elements::{Access, Elements};
 use crate::model::stored_value::Kind;
 
@@ -22,8 +22,7 @@ fn open<'s, 'c, 'db>(
     call: &'s mut DataCall<'c, 'db>,
     access: Access,
 ) -> Result<Elements<'s, 'c, 'db>, CommandError> {
-    let key = call.argument(1);
-    Ok(Elements::open(&mut call.keyspace, key, Kind::Hash, access)?)
+    elements::open(call, Kind::Hash, access)
 }
 
 /// `HGET key field`
@@ -123,30 +122,17 @@ pub(crate) fn increment_float(call: &mut DataCall<'_, '_>, reply: &mut ReplyEnco
 
 /// `HDEL key field ..`: replies the number of removed fields.
 pub(crate) fn delete(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let fields = call.arguments(2);
-    let mut hash = open(call, Access::Write)?;
-    let mut removed = 0;
-    for field in fields {
-        removed += i64::from(hash.remove(field)?);
-    }
-    hash.finish()?;
-    reply.integer(removed);
-    Ok(())
+    elements::remove(call, Kind::Hash, reply)
 }
 
 /// `HLEN key`
 pub(crate) fn count(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let count = open(call, Access::Read)?.count()?;
-    reply.integer(count as i64);
-    Ok(())
+    elements::count(call, Kind::Hash, reply)
 }
 
 /// `HEXISTS key field`
 pub(crate) fn exists(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let field = call.argument(2);
-    let is_there = open(call, Access::Read)?.contains(field)?;
-    reply.integer(i64::from(is_there));
-    Ok(())
+    elements::contains(call, Kind::Hash, reply)
 }
 
 /// `HSTRLEN key field`

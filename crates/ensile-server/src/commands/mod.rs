@@ -11,6 +11,7 @@
 mod arguments;
 pub(crate) mod common_subsequence;
 mod decimal;
+mod elements;
 mod error;
 pub(crate) mod expiry;
 mod found;
@@ -39,7 +40,7 @@ use crate::blocking::{KeyWait, LookTerms};
 use crate::channels::Channels;
 use crate::model::Keyspace;
 
-/// Largest number of keys that a client waits for. A wake-up looks at all keys of the client.
+/// Largest number of waited keys of a client. A wake-up looks at every key of the client.
 const WAITED_KEYS_MAX: usize = 1024;
 
 /// Result of a command over data.
@@ -59,12 +60,11 @@ pub(crate) struct DataCall<'c, 'db> {
 }
 
 impl<'c> DataCall<'c, '_> {
-    /// Lets the client wait for keys under which the command has found nothing; the command runs again then, as a
-    /// transaction of its own. The command has written nothing. If the call returns `Ok`, the command may not wait, and
-    /// replies that nothing is there.
+    /// Lets the client wait for keys without elements. The command has written nothing, returns the error, and runs
+    /// again later, as a new transaction. After `Ok` the command may not wait, and replies the absence.
     ///
     /// # Errors
-    /// [`CommandError::Wait`], which the command returns.
+    /// [`CommandError::Wait`].
     pub(crate) fn wait(&self, wait: KeyWait) -> CommandResult {
         if self.look.may_wait && wait.keys.len() > WAITED_KEYS_MAX {
             return Err(CommandError::Text("too many keys: a client waits for 1024 keys at most"));

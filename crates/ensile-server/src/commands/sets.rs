@@ -17,7 +17,7 @@ use super::arguments::{check_element, check_key, random_count, whole};
 use super::found::FoundTexts;
 use super::random_elements::{draw, draw_different};
 use super::scan::{ScanStep, ScanValues, scan_elements};
-use super::{CommandError, CommandResult, DataCall};
+use super::{CommandError, CommandResult, DataCall, elements};
 use crate::model::Keyspace;
 use crate::model::elements::{Access, Collection, Elements};
 use crate::model::keyspace::check_copies;
@@ -33,8 +33,7 @@ fn open<'s, 'c, 'db>(
     call: &'s mut DataCall<'c, 'db>,
     access: Access,
 ) -> Result<Elements<'s, 'c, 'db>, CommandError> {
-    let key = call.argument(1);
-    Ok(Elements::open(&mut call.keyspace, key, Kind::Set, access)?)
+    elements::open(call, Kind::Set, access)
 }
 
 /// `SADD key member ..`: replies the number of new members.
@@ -54,30 +53,17 @@ pub(crate) fn add(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> 
 
 /// `SREM key member ..`: replies the number of removed members.
 pub(crate) fn remove(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let members = call.arguments(2);
-    let mut set = open(call, Access::Write)?;
-    let mut removed = 0;
-    for member in members {
-        removed += i64::from(set.remove(member)?);
-    }
-    set.finish()?;
-    reply.integer(removed);
-    Ok(())
+    elements::remove(call, Kind::Set, reply)
 }
 
 /// `SCARD key`
 pub(crate) fn count(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let count = open(call, Access::Read)?.count()?;
-    reply.integer(count as i64);
-    Ok(())
+    elements::count(call, Kind::Set, reply)
 }
 
 /// `SISMEMBER key member`
 pub(crate) fn contains(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResult {
-    let member = call.argument(2);
-    let is_there = open(call, Access::Read)?.contains(member)?;
-    reply.integer(i64::from(is_there));
-    Ok(())
+    elements::contains(call, Kind::Set, reply)
 }
 
 /// `SMISMEMBER key member ..`
@@ -198,7 +184,7 @@ pub(crate) fn pop(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> 
     Ok(set.finish()?)
 }
 
-/// SetOperation over sets.
+/// Operation over sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SetOperation {
     Intersection,

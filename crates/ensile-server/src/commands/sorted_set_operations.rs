@@ -1,4 +1,4 @@
-//! Unions, intersections and differences of sorted sets, and of sets, whose members have the score 1.
+//! Unions, intersections and differences of sorted sets and of sets. The members of a set have the score 1.
 //!
 //! Invariants:
 //! - Inputs of a union or an intersection are read from the smallest to the largest, as in redis, so a sum of scores is
@@ -68,7 +68,7 @@ fn zero_for_nan(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// ResultPurpose of the result.
+/// Purpose of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ResultPurpose {
     Show,

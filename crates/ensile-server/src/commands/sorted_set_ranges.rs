@@ -23,7 +23,7 @@ enum RangeBy {
     Member,
 }
 
-/// RangeBounds of a range, in the direction of its members.
+/// Bounds of a range, in the direction of its members.
 enum RangeBounds<'r> {
     /// Ranks in the direction of the walk, both included; negative ranks count from the end.
     Ranks(i64, i64),
