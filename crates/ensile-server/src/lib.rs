@@ -4,17 +4,19 @@
 //! request -> command -> transaction over the tables of the model -> commit -> reply waits until its epoch is durable
 //! ```
 //! Modules, in the order from below: a module uses only modules before it.
-//! - `calendar` and `appendfsync` are settings. `channels` has the listeners of all loops. `effects` has the effects of
-//!   a transaction outside of the database, and `blocking` the clients that wait for keys. `model` has the rows:
-//!   databases, keys, values, counts.
+//! - `calendar` and `appendfsync` are settings. `channels` has the listeners of all loops. `effects` has the effects
+//!   of a transaction outside of the database, and `blocking` the clients that wait for keys. `disk_wait` has requests
+//!   that wait for the disk. `model` has the rows: databases, keys, values, counts.
 //! - `commands` has the functions over data, a file a type of value. They know nothing of the server.
 //! - `scripts` has scripts in Lua, and procedures of the program.
-//! - `sweeper` removes rows that nobody sees. `served_database` is the state that all loops share.
+//! - `sweeper` removes rows that nobody sees. `command_figures`, `slow_log` and `load_progress` have figures.
+//!   `served_database` is the state that all loops share.
 //! - `execution` makes a transaction of a request. `publish` has the commands of channels, `admin` the parameters and
 //!   figures, and `access` lets clients in.
 //! - `script_calls` carries out the commands of scripts and procedures.
 //! - `command_table` names all functions, and `served_program` is the interface to the loops.
-//! - [`Server`] opens the tables of a database and serves.
+//! - [`Server`] opens the tables of a database and serves, [`LoadingServer`] also meanwhile (`running_load`).
+//!   `admin_port` shows figures by HTTP.
 //!
 //! Invariants:
 //! - R1: a reply rests on the epoch of its transaction's receipt, reads and errors included.

@@ -40,7 +40,7 @@ impl MemberPlace {
     /// The place behind all members: no score has this order.
     pub(crate) const END: Self = Self { order: u64::MAX, member: Vec::new() };
 
-    /// MemberPlace of a member.
+    /// Place of a member.
     pub(crate) fn of_member(score: f64, member: &[u8]) -> Self {
         Self { order: order_of(score), member: member.to_vec() }
     }
@@ -86,7 +86,7 @@ pub(crate) fn score_in(value: &[u8]) -> Result<f64> {
     Ok(f64::from_le_bytes(bytes))
 }
 
-/// WalkDirection of a walk.
+/// Direction of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WalkDirection {
     Up,
@@ -230,7 +230,7 @@ impl<'s, 'k, 'db> SortedSet<'s, 'k, 'db> {
         }
     }
 
-    /// MemberPlace of the member with a rank, counted from 0; the end for a rank beyond.
+    /// Place of the member with a rank, counted from 0; the end for a rank beyond.
     pub(crate) fn place_at(&mut self, rank: u64) -> Result<MemberPlace> {
         let place = match self.ranks() {
             Some(mut ranks) => ranks.place_at(rank)?,
