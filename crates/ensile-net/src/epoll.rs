@@ -18,7 +18,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use crate::sockets::{MachineSocket, unknown};
 #[cfg(feature = "simulation")]
 use crate::transport::TransportHoldings;
-use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
+use crate::transport::{ConnectionEnds, ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 
 /// Most events of one wait; further events stay for the next wait.
 const EVENTS: usize = 256;
@@ -138,6 +138,10 @@ impl Transport for Epoll {
             ready.push(Readiness { socket: SocketToken(token), reads, writes });
         }
         Ok(woken)
+    }
+
+    fn ends(&self, connection: SocketToken) -> Option<ConnectionEnds> {
+        self.sockets.get(&connection)?.ends()
     }
 
     fn wake_up(&self) -> LoopWakeUp {

@@ -92,7 +92,7 @@ pub use sockets::{KEEPALIVE_PROBES, KEEPALIVE_SECONDS_MAX, check_free, raise_des
 pub use timers::TimerId;
 #[cfg(feature = "simulation")]
 pub use transport::TransportHoldings;
-pub use transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
+pub use transport::{ConnectionEnds, ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 pub use transport_choice::{MachineTransport, TransportChoice};
 pub use unix_socket::UnixSocket;
 #[cfg(all(

@@ -19,7 +19,7 @@ use crate::limits::NetLimits;
 use crate::memory::{ConnectionMemory, LoopMemory, round_to_unit};
 use crate::replies::{ReplyQueue, ReplySlot};
 use crate::timers::{TimerId, Timers};
-use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
+use crate::transport::{ConnectionEnds, ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 
 /// Counts of a loop since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -221,6 +221,11 @@ impl<T: Transport> NetLoop<T> {
     pub fn parts(&mut self, id: ConnectionId) -> Option<(&[u8], &mut ReplyQueue)> {
         self.touch(id);
         self.get_mut(id).map(Connection::parts)
+    }
+
+    /// Addresses of a connection. `None` if the connection has ended, or the peer has gone.
+    pub fn ends(&self, id: ConnectionId) -> Option<ConnectionEnds> {
+        self.transport.ends(id.token())
     }
 
     /// Consumes the first `bytes` of the arrived bytes.

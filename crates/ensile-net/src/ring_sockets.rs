@@ -178,6 +178,17 @@ impl<R: SocketRing> RingSockets<R> {
         Ok((number, place, &mut self.ring))
     }
 
+    /// The open socket of this name.
+    pub(crate) fn socket(&self, token: SocketToken) -> Option<&R::Socket> {
+        let number = *self.by_token.get(&token)?;
+        let place = self.places[number as usize].as_ref();
+        debug_assert!(
+            place.is_some_and(|place| place.token == token && !place.is_closed),
+            "W9: a token names an open socket"
+        );
+        place.map(|place| &place.socket)
+    }
+
     /// [`crate::Transport::accept`].
     pub(crate) fn accept(&mut self, listener: SocketToken, connection: SocketToken) -> io::Result<()> {
         let (number, place, ring) = self.place(listener)?;

@@ -18,7 +18,9 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 
-use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport, TransportHoldings};
+use crate::transport::{
+    ConnectionEnds, ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport, TransportHoldings,
+};
 use network::SimulatedNetwork;
 use readiness::ReadinessSockets;
 use ring::CompletionSockets;
@@ -180,6 +182,10 @@ impl Transport for SimulatedTransport {
 
     fn wait(&mut self, wait_max: Option<Duration>, ready: &mut Vec<Readiness>) -> io::Result<bool> {
         self.sockets_mut().wait(wait_max, ready)
+    }
+
+    fn ends(&self, connection: SocketToken) -> Option<ConnectionEnds> {
+        self.sockets().ends(connection)
     }
 
     fn held_bytes(&self, connection: SocketToken) -> usize {

@@ -6,11 +6,13 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
 
-use crate::transport::ListenAddress;
+use crate::transport::{ConnectionEnds, ListenAddress};
 
 /// Largest number of connections that wait to be accepted. The kernel has a limit of its own (`somaxconn`, 4096 on
 /// Linux). Beyond the limit a client waits a second for its next attempt.
@@ -23,7 +25,14 @@ pub const KEEPALIVE_SECONDS_MAX: u64 = 32_767;
 /// An open socket.
 pub(crate) struct MachineSocket {
     pub(crate) descriptor: OwnedFd,
-    is_tcp: bool,
+    kind: SocketKind,
+}
+
+/// Kind of a socket, with the path of a Unix socket.
+#[derive(Clone)]
+enum SocketKind {
+    Tcp,
+    Unix(Arc<Path>),
 }
 
 impl MachineSocket {
@@ -32,37 +41,53 @@ impl MachineSocket {
         address: &ListenAddress,
         keepalive: Option<Duration>,
     ) -> io::Result<(Self, ListenAddress)> {
-        let (descriptor, is_tcp, at): (OwnedFd, _, _) = match address {
+        let (descriptor, kind, at): (OwnedFd, _, _) = match address {
             ListenAddress::Tcp(address) => {
                 let socket = TcpListener::from(tcp_socket(*address, false, keepalive)?);
                 let at = ListenAddress::Tcp(socket.local_addr()?);
-                (socket.into(), true, at)
+                (socket.into(), SocketKind::Tcp, at)
             }
             ListenAddress::TcpShared(address) => {
                 let socket = TcpListener::from(tcp_socket(*address, true, keepalive)?);
                 let at = ListenAddress::TcpShared(socket.local_addr()?);
-                (socket.into(), true, at)
+                (socket.into(), SocketKind::Tcp, at)
             }
             ListenAddress::Unix(path) => {
                 let socket = UnixListener::bind(path)?;
                 socket.set_nonblocking(true)?;
-                (socket.into(), false, address.clone())
+                (socket.into(), SocketKind::Unix(path.as_path().into()), address.clone())
             }
-            ListenAddress::UnixShared(socket) => (socket.shared_descriptor()?, false, address.clone()),
+            ListenAddress::UnixShared(socket) => {
+                let kind = SocketKind::Unix(socket.path().into());
+                (socket.shared_descriptor()?, kind, address.clone())
+            }
         };
-        Ok((Self { descriptor, is_tcp }, at))
+        Ok((Self { descriptor, kind }, at))
     }
 
     /// Accepts a waiting connection; without one, an error that would block.
     pub(crate) fn accept(&self) -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let descriptor = rustix::net::accept_with(&self.descriptor, flags)?;
-        if self.is_tcp {
+        if let SocketKind::Tcp = self.kind {
             // A reply is sent at once; the loop joins replies. A client that has already gone is no reason to pause:
             // its first read reports the end.
             let _ = sockopt::set_tcp_nodelay(&descriptor, true);
         }
-        Ok(Self { descriptor, is_tcp: self.is_tcp })
+        Ok(Self { descriptor, kind: self.kind.clone() })
+    }
+
+    /// Addresses of a connection; `None` if the peer has gone.
+    pub(crate) fn ends(&self) -> Option<ConnectionEnds> {
+        match &self.kind {
+            SocketKind::Unix(path) => Some(ConnectionEnds::Unix(path.to_path_buf())),
+            SocketKind::Tcp => {
+                let peer = rustix::net::getpeername(&self.descriptor).ok()??.try_into().ok()?;
+                let local: SocketAddr = rustix::net::getsockname(&self.descriptor).ok()?.try_into().ok()?;
+                debug_assert!(local.port() > 0, "W9: a connection is at a port");
+                Some(ConnectionEnds::Tcp { peer, local })
+            }
+        }
     }
 
     /// Ends the sending direction. If the call fails, the peer has gone.

@@ -30,6 +30,20 @@ pub enum ListenAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketToken(pub u64);
 
+/// Addresses of both ends of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectionEnds {
+    /// The peer's address, and the address of this process that the peer has connected to.
+    Tcp {
+        /// Address of the peer.
+        peer: SocketAddr,
+        /// Address of this process.
+        local: SocketAddr,
+    },
+    /// The path of a Unix socket: the peer has no address of its own.
+    Unix(PathBuf),
+}
+
 /// Possible calls on a socket. Readiness is reported again only after a call has returned [`io::ErrorKind::WouldBlock`]
 /// (edges, not levels), and may be reported in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +105,9 @@ pub trait Transport {
     /// # Errors
     /// An error of the system; the loop cannot go on.
     fn wait(&mut self, wait_max: Option<Duration>, ready: &mut Vec<Readiness>) -> io::Result<bool>;
+
+    /// Addresses of a connection. `None` if the system knows no address any more, because the peer has gone.
+    fn ends(&self, connection: SocketToken) -> Option<ConnectionEnds>;
 
     /// Memory that the transport holds for a connection, in bytes: copies of arrived bytes and of bytes that are being
     /// sent; none by default.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::epoll::Epoll;
 #[cfg(feature = "simulation")]
 use crate::transport::TransportHoldings;
-use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
+use crate::transport::{ConnectionEnds, ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 
 /// The wanted transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +118,10 @@ impl Transport for MachineTransport {
 
     fn wait(&mut self, wait_max: Option<Duration>, ready: &mut Vec<Readiness>) -> io::Result<bool> {
         self.transport.wait(wait_max, ready)
+    }
+
+    fn ends(&self, connection: SocketToken) -> Option<ConnectionEnds> {
+        self.transport.ends(connection)
     }
 
     fn held_bytes(&self, connection: SocketToken) -> usize {

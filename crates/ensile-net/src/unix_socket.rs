@@ -13,11 +13,14 @@ use std::sync::Arc;
 /// A Unix socket with its address. Clients wait from the bind on until a loop accepts. The file stays: the owner
 /// removes the file.
 #[derive(Clone, Debug)]
-pub struct UnixSocket(Arc<UnixListener>);
+pub struct UnixSocket {
+    listener: Arc<UnixListener>,
+    path: Arc<Path>,
+}
 
 impl PartialEq for UnixSocket {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.listener, &other.listener)
     }
 }
 
@@ -37,12 +40,17 @@ impl UnixSocket {
             bound => bound?,
         };
         socket.set_nonblocking(true)?;
-        Ok(Self(Arc::new(socket)))
+        Ok(Self { listener: Arc::new(socket), path: path.into() })
+    }
+
+    /// The path that the socket is bound to.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// A descriptor of the socket for a loop.
     pub(crate) fn shared_descriptor(&self) -> io::Result<OwnedFd> {
-        Ok(self.0.try_clone()?.into())
+        Ok(self.listener.try_clone()?.into())
     }
 }
 

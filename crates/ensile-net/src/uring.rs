@@ -23,7 +23,7 @@ use crate::ring_sockets::RingSockets;
 use crate::sockets::MachineSocket;
 #[cfg(feature = "simulation")]
 use crate::transport::TransportHoldings;
-use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
+use crate::transport::{ConnectionEnds, ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 use ring::{QueueLengths, Ring, RingCompletion};
 
 /// The machine's transport with few system calls. A value belongs to the thread that made the value.
@@ -107,6 +107,10 @@ impl Transport for IoUring {
             }
         }
         Ok(woken)
+    }
+
+    fn ends(&self, connection: SocketToken) -> Option<ConnectionEnds> {
+        self.sockets.socket(connection)?.ends()
     }
 
     fn held_bytes(&self, connection: SocketToken) -> usize {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_net::{ConnectionId, TimerId};
+use ensile_net::{ConnectionEnds, ConnectionId, TimerId};
 use ensile_resp::{RequestDecoder, RequestLimits, RespVersion};
 
 use crate::limits::{REQUEST_LIMITS, STRANGER_LIMITS};
@@ -130,7 +130,6 @@ impl<C: ClientState> Client<C> {
 }
 
 /// A client, as a list of clients shows the client.
-#[derive(Debug)]
 pub struct ServedClient<'s, C> {
     /// The client.
     pub client: &'s Client<C>,
@@ -142,6 +141,14 @@ pub struct ServedClient<'s, C> {
     pub unsent_bytes: usize,
     /// Memory of replies, requests and state, in bytes.
     pub memory_bytes: usize,
+    /// Asks the system for the addresses of the connection; `None` if the peer has gone.
+    pub ends: &'s dyn Fn() -> Option<ConnectionEnds>,
+}
+
+impl<C: std::fmt::Debug> std::fmt::Debug for ServedClient<'_, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServedClient").field("client", self.client).finish_non_exhaustive()
+    }
 }
 
 /// Choices of a client that a queue without an effect leaves as they were.
@@ -199,13 +206,19 @@ impl<C: ClientState> ClientSession<C> {
     }
 
     /// The client, as a list of clients shows the client.
-    pub(crate) fn served(&self, now_nanos: u64, unsent_bytes: usize) -> ServedClient<'_, C> {
+    pub(crate) fn served<'s>(
+        &'s self,
+        now_nanos: u64,
+        unsent_bytes: usize,
+        ends: &'s dyn Fn() -> Option<ConnectionEnds>,
+    ) -> ServedClient<'s, C> {
         ServedClient {
             client: &self.client,
             age: Duration::from_nanos(now_nanos.saturating_sub(self.begun_nanos)),
             queued: self.client.queue.as_ref().map(CommandQueue::count),
             unsent_bytes,
             memory_bytes: unsent_bytes + self.memory_bytes(),
+            ends,
         }
     }
 

@@ -37,7 +37,8 @@ impl<T: Transport, S: ServedProgram> LoopClients<S::ClientState> for ClientsOfLo
         let now_nanos = self.state.clock.nanos();
         for (id, session) in &*self.sessions {
             let unsent_bytes = self.net.parts(*id).map_or(0, |(_, replies)| replies.unsent_bytes());
-            visit(&session.served(now_nanos, unsent_bytes));
+            let net = &*self.net;
+            visit(&session.served(now_nanos, unsent_bytes, &|| net.ends(*id)));
         }
     }
 

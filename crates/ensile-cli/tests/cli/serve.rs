@@ -182,6 +182,14 @@ fn a_unix_socket_serves_beside_the_port() {
         let mut reply = [0; 7];
         client.read_exact(&mut reply).expect("a reply");
         assert_eq!(&reply, b"$1\r\n1\r\n");
+        client.write_all(b"CLIENT INFO\r\n").expect("an open socket");
+        let (mut info, mut bytes) = (Vec::new(), [0; 200]);
+        while !info.windows(8).any(|part| part == b" user=de") {
+            let count = client.read(&mut bytes).expect("a reply");
+            assert!(count > 0, "the reply has all fields");
+            info.extend_from_slice(&bytes[..count]);
+        }
+        assert!(String::from_utf8_lossy(&info).contains("addr=socket:0 laddr=socket:0 name= "), "{info:?}");
         // The file stays, and the next start replaces the file.
         server.kill();
         assert!(path.exists());

@@ -7,19 +7,24 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_base::sync::{Arc, AtomicBool, Ordering};
 
-use crate::transport::LoopWakeUp;
+use crate::transport::{ConnectionEnds, LoopWakeUp};
 
 /// Error number of a process without free descriptors (`EMFILE` of Linux).
 const NO_DESCRIPTORS: i32 = 24;
 
 /// Percent of the readiness that comes in a later wait.
 pub(super) const LATE_PERCENT: u64 = 20;
+
+/// Port of the first client, and of the listener.
+const FIRST_PORT: u16 = 40_000;
+const LISTENER_PORT: u16 = 1;
 
 /// Both directions between a client and the loop.
 #[derive(Debug)]
@@ -137,6 +142,15 @@ impl SimulatedNetwork {
             return Err(io::Error::from_raw_os_error(NO_DESCRIPTORS));
         }
         self.backlog.pop_front().ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+
+    /// Made-up addresses of a client: ports from [`FIRST_PORT`] on. `None` for a client that has vanished.
+    pub(super) fn ends(&self, client: usize) -> Option<ConnectionEnds> {
+        let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let port = u16::try_from(client).ok()?.checked_add(FIRST_PORT)?;
+        debug_assert_ne!(port, LISTENER_PORT, "W9: the address of a client is the client's own");
+        let ends = ConnectionEnds::Tcp { peer: at(port), local: at(LISTENER_PORT) };
+        (!self.pipes[client].has_vanished).then_some(ends)
     }
 
     /// Lets clients read, and end at the loop's end.

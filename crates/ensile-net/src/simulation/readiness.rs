@@ -13,7 +13,9 @@ use ensile_base::random::Random;
 
 use super::network::{LATE_PERCENT, Pipe, SimulatedNetwork};
 use crate::sockets::unknown;
-use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport, TransportHoldings};
+use crate::transport::{
+    ConnectionEnds, ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport, TransportHoldings,
+};
 
 /// Percent of the calls that return `WouldBlock` although they could go on.
 const SPURIOUS_PERCENT: u64 = 10;
@@ -148,6 +150,10 @@ impl Transport for ReadinessSockets {
     fn wait(&mut self, wait_max: Option<Duration>, ready: &mut Vec<Readiness>) -> io::Result<bool> {
         let has_more = self.tell(ready);
         Ok(self.network.end_wait(wait_max, !ready.is_empty(), has_more))
+    }
+
+    fn ends(&self, connection: SocketToken) -> Option<ConnectionEnds> {
+        self.sockets.get(&connection).and_then(|socket| self.network.ends(socket.pipe))
     }
 
     fn wake_up(&self) -> LoopWakeUp {

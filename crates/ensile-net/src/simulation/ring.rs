@@ -15,7 +15,9 @@ use rustix::io::Errno;
 
 use super::network::{LATE_PERCENT, SimulatedNetwork};
 use crate::ring_sockets::{RingSockets, SEND_BYTES, SendNumber, SocketCompletion, SocketRing};
-use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport, TransportHoldings};
+use crate::transport::{
+    ConnectionEnds, ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport, TransportHoldings,
+};
 
 /// Largest number of buffers of a ring; a seed draws the number.
 const BUFFERS_MAX: u64 = 4;
@@ -356,6 +358,10 @@ impl Transport for CompletionSockets {
         let has_more = self.sockets.ring_mut().enter(&mut completions);
         completions.into_iter().for_each(|completion| self.sockets.complete(completion, ready));
         Ok(self.network_mut().end_wait(wait_max, !ready.is_empty(), has_more))
+    }
+
+    fn ends(&self, connection: SocketToken) -> Option<ConnectionEnds> {
+        self.sockets.socket(connection).and_then(|socket| self.network().ends(socket.pipe()))
     }
 
     fn held_bytes(&self, connection: SocketToken) -> usize {

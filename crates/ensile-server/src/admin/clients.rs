@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use ensile_base::sync::Mutex;
+use ensile_net::ConnectionEnds;
 use ensile_resp::{Request, RespVersion, integer};
 use ensile_serving::command::{Subcommand, is_called};
 use ensile_serving::{
@@ -46,13 +47,16 @@ pub(crate) const SUBCOMMANDS: [Subcommand; 18] = [
 
 const ADMIN: &[&str] = &["admin"];
 
-const HELP: [&str; 16] = [
+const HELP: [&str; 19] = [
     "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "GETNAME",
     "ID",
     "INFO",
+    "KILL <ip:port>",
     "KILL <option> <value> [<option> <value> [...]]",
+    "    * ADDR (<ip:port>|<unixsocket>:0)",
     "    * ID <client-id>",
+    "    * LADDR (<ip:port>|<unixsocket>:0)",
     "    * SKIPME (YES|NO)",
     "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
     "    * USER <username>",
@@ -72,6 +76,31 @@ fn is_wanted(wanted: &ClientFilter, client: &Client<ClientData>) -> bool {
         && wanted.skipped != Some(client.number)
 }
 
+/// Both addresses of a client, as redis writes addresses.
+struct ClientAddresses {
+    peer: String,
+    local: String,
+}
+
+/// Asks the system for the addresses of a client. A peer that has gone has redis' sign for an unknown address.
+fn addresses_of(served: &ServedClient<'_, ClientData>) -> ClientAddresses {
+    let (peer, local) = match (served.ends)() {
+        Some(ConnectionEnds::Tcp { peer, local }) => (peer.to_string(), local.to_string()),
+        Some(ConnectionEnds::Unix(path)) => {
+            let shown = format!("{}:0", path.display());
+            (shown.clone(), shown)
+        }
+        None => ("?:0".to_owned(), "?:0".to_owned()),
+    };
+    ClientAddresses { peer, local }
+}
+
+fn has_wanted_address(wanted: &ClientFilter, addresses: &ClientAddresses) -> bool {
+    let is_wanted =
+        |wanted: &Option<Vec<u8>>, has: &str| wanted.as_ref().is_none_or(|wanted| wanted == has.as_bytes());
+    is_wanted(&wanted.address, &addresses.peer) && is_wanted(&wanted.local_address, &addresses.local)
+}
+
 /// Answers with the clients of a loop. The last loop has the request called again.
 pub(crate) fn answer_survey(
     server: &ServedDatabase,
@@ -81,7 +110,11 @@ pub(crate) fn answer_survey(
     let (mut lines, mut ended) = (Vec::new(), Vec::new());
     clients.visit(&mut |served| {
         if is_wanted(&survey.wanted, served.client) {
-            lines.push((served.client.number, line_of(server, served)));
+            let addresses = addresses_of(served);
+            if !has_wanted_address(&survey.wanted, &addresses) {
+                return;
+            }
+            lines.push((served.client.number, line_of(server, served, &addresses)));
             if survey.ends && served.client.number != survey.asker.number {
                 ended.push(served.client.connection);
             }
@@ -98,7 +131,11 @@ pub(crate) fn answer_survey(
 }
 
 /// A client as `CLIENT LIST` shows the client, with the figures that this server has.
-fn line_of(server: &ServedDatabase, served: &ServedClient<'_, ClientData>) -> String {
+fn line_of(
+    server: &ServedDatabase,
+    served: &ServedClient<'_, ClientData>,
+    addresses: &ClientAddresses,
+) -> String {
     let client = served.client;
     let queued = served.queued.map_or(-1, |count| i64::try_from(count).unwrap_or(i64::MAX));
     let flags = match () {
@@ -109,8 +146,10 @@ fn line_of(server: &ServedDatabase, served: &ServedClient<'_, ClientData>) -> St
     };
     let [channels, patterns, shard_channels] = client.own.subscriptions.counts();
     let version = if client.version == RespVersion::Resp3 { 3 } else { 2 };
-    let mut line = format!("id={} name={}", client.number, String::from_utf8_lossy(&client.name));
+    let ClientAddresses { peer, local } = addresses;
+    let mut line = format!("id={} addr={peer} laddr={local}", client.number);
     // A write to memory does not fail.
+    let _ = write!(line, " name={}", String::from_utf8_lossy(&client.name));
     let _ = write!(line, " age={} flags={flags} db={}", served.age.as_secs(), client.database);
     let _ = write!(line, " sub={channels} psub={patterns} ssub={shard_channels} multi={queued}");
     let _ = write!(line, " omem={} tot-mem={}", served.unsent_bytes, served.memory_bytes);
@@ -180,6 +219,7 @@ fn set_silence(
 
 /// Asks all loops for clients, and replies once all have answered.
 fn ask_loops(call: ServedCall<'_>, subcommand: &[u8], reply: &mut NewReply<'_>) -> Outcome {
+    let is_old_kill = call.request.len() == 3 && subcommand == b"KILL";
     let survey = match call.client.own.survey.take() {
         Some(survey) => survey,
         None => {
@@ -211,7 +251,11 @@ fn ask_loops(call: ServedCall<'_>, subcommand: &[u8], reply: &mut NewReply<'_>) 
     answers.lines.sort_unstable();
     if subcommand == b"KILL" {
         let count = answers.lines.len();
-        reply.write(|reply| reply.integer(i64::try_from(count).unwrap_or(i64::MAX)));
+        match count {
+            0 if is_old_kill => reply.fail("ERR", "No such client"),
+            _ if is_old_kill => reply.write(|reply| reply.simple("OK")),
+            _ => reply.write(|reply| reply.integer(i64::try_from(count).unwrap_or(i64::MAX))),
+        }
         let is_own = answers.lines.iter().any(|(number, _)| *number == call.client.number);
         return if is_own { Outcome::ReplyAndClose } else { ANSWERED };
     }
@@ -255,12 +299,12 @@ fn wanted_by_list(request: Request<'_>) -> Result<ClientFilter, String> {
     }
 }
 
-/// `CLIENT KILL option value ..`
+/// `CLIENT KILL address` and `CLIENT KILL option value ..`
 fn wanted_by_kill(server: &ServedDatabase, own: u64, request: Request<'_>) -> Result<ClientFilter, String> {
     let argument = |at: usize| request.get(at).unwrap_or_default();
-    let by_address = || "CLIENT KILL by an address is not available in this version of ensile".to_owned();
     if request.len() == 3 {
-        return Err(by_address());
+        // The old form also ends the asking client.
+        return Ok(ClientFilter { address: Some(argument(2).to_vec()), ..ClientFilter::default() });
     }
     if !request.len().is_multiple_of(2) {
         return Err("syntax error".to_owned());
@@ -281,7 +325,8 @@ fn wanted_by_kill(server: &ServedDatabase, own: u64, request: Request<'_>) -> Re
             }
             b"SKIPME" if is_called(value, "YES") => wanted.skipped = Some(own),
             b"SKIPME" if is_called(value, "NO") => wanted.skipped = None,
-            b"ADDR" | b"LADDR" => return Err(by_address()),
+            b"ADDR" => wanted.address = Some(value.to_vec()),
+            b"LADDR" => wanted.local_address = Some(value.to_vec()),
             _ => return Err("syntax error".to_owned()),
         }
     }

@@ -44,6 +44,10 @@ pub(crate) struct ClientFilter {
     pub(crate) user: Option<u32>,
     /// Number of the client that is left out.
     pub(crate) skipped: Option<u64>,
+    /// Address of the client, in the form of `CLIENT LIST`.
+    pub(crate) address: Option<Vec<u8>>,
+    /// Address that the client has connected to.
+    pub(crate) local_address: Option<Vec<u8>>,
 }
 
 /// Answers of the loops.

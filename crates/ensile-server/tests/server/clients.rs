@@ -14,9 +14,9 @@ fn a_list_has_the_clients_and_their_state() {
     let lines: Vec<&str> = list.split("id=").skip(1).collect();
     assert_eq!(lines.len(), 3, "{list}");
     for (line, parts) in lines.iter().zip([
-        ["1 name=me ", "flags=N db=3", "multi=-1"],
-        ["2 name= ", "flags=P db=0", "sub=1 psub=0"],
-        ["3 name= ", "flags=x db=0", "multi=1"],
+        ["1 addr=127.0.0.1:40000 laddr=127.0.0.1:1 name=me ", "flags=N db=3", "multi=-1"],
+        ["2 addr=127.0.0.1:40001 laddr=127.0.0.1:1 name= ", "flags=P db=0", "sub=1 psub=0"],
+        ["3 addr=127.0.0.1:40002 laddr=127.0.0.1:1 name= ", "flags=x db=0", "multi=1"],
     ]) {
         assert!(line.starts_with(parts[0]) && parts.iter().all(|part| line.contains(part)), "{line}");
     }
@@ -56,8 +56,9 @@ fn kill_ends_the_named_connections_only() {
         CLIENT KILL ID 99 | :0
         CLIENT KILL ID 1 | :0
         CLIENT KILL SKIPME x | -ERR syntax error
-        CLIENT KILL ADDR 127.0.0.1:1 | -ERR CLIENT KILL by an address is not available in this version of ensile
-        CLIENT KILL 127.0.0.1:1 | -ERR CLIENT KILL by an address is not available in this version of ensile
+        CLIENT KILL ADDR 127.0.0.1:1 | :0
+        CLIENT KILL LADDR 127.0.0.1:2 | :0
+        CLIENT KILL 127.0.0.1:1 | -ERR No such client
         CLIENT KILL TYPE pubsub | :1
         ",
     );
@@ -71,6 +72,25 @@ fn kill_ends_the_named_connections_only() {
     rig.clients().end(own);
     rig.steps(20);
     assert!(rig.clients().has_closed(own), "behind its reply");
+}
+
+#[test]
+fn kill_finds_clients_by_their_addresses() {
+    let mut rig = Rig::new();
+    let (first, second, third) = (rig.connect(), rig.connect(), rig.connect());
+    for client in [first, second, third] {
+        rig.play_as(client, "PING | +PONG");
+    }
+    rig.play("CLIENT KILL 127.0.0.1:40001 | +OK\nCLIENT KILL ADDR 127.0.0.1:40002 | :1");
+    rig.steps(5);
+    assert!(rig.clients().has_closed(first) && rig.clients().has_closed(second));
+    assert!(!rig.clients().has_closed(third));
+    rig.play("CLIENT KILL LADDR 127.0.0.1:1 | :1\nCLIENT KILL 127.0.0.1:40000 | +OK");
+    let own = rig.client;
+    rig.clients().end(own);
+    rig.steps(20);
+    assert!(rig.clients().has_closed(third), "the address of the server");
+    assert!(rig.clients().has_closed(own), "the old form ends the asking client behind its reply");
 }
 
 #[test]
