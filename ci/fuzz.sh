@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 }
 seconds="$1"
 shift
-[ $# -gt 0 ] || set -- key_order index log_blocks page_files recovery resp
+[ $# -gt 0 ] || set -- key_order index log_blocks page_files recovery resp commands sandbox
 
 if ! cargo +nightly fuzz --version || ! command -v c++; then
     echo "no coverage: needs a nightly toolchain, 'cargo install cargo-fuzz' and a C++ compiler" >&2

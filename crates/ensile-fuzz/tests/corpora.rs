@@ -13,6 +13,8 @@ use ensile_base::random::Random;
 use ensile_fuzz::{TARGETS, Target, mutate};
 
 const ROUNDS: u64 = 300;
+/// As `ROUNDS`, for targets with a server of their own for each input.
+const SERVED_ROUNDS: u64 = 60;
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}: a number")))
@@ -42,7 +44,8 @@ fn check(name: &str) {
     run(target, &[]);
     corpus.iter().for_each(|input| run(target, input));
     let (clock, seconds) = (Clock::machine(), setting("ENSILE_FUZZ_SECONDS"));
-    let rounds = if seconds.is_some() { u64::MAX } else { setting("ENSILE_FUZZ_ROUNDS").unwrap_or(ROUNDS) };
+    let few = if matches!(name, "commands" | "sandbox") { SERVED_ROUNDS } else { ROUNDS };
+    let rounds = if seconds.is_some() { u64::MAX } else { setting("ENSILE_FUZZ_ROUNDS").unwrap_or(few) };
     let end = clock.nanos() + Duration::from_secs(seconds.unwrap_or(u64::from(u32::MAX))).as_nanos() as u64;
     let mut random = Random::from_seed(setting("ENSILE_FUZZ_SEED").unwrap_or(1));
     let mut done = 0;
@@ -87,9 +90,19 @@ fn resp() {
 }
 
 #[test]
+fn commands() {
+    check("commands");
+}
+
+#[test]
+fn sandbox() {
+    check("sandbox");
+}
+
+#[test]
 fn every_target_has_its_test() {
     assert_eq!(
         TARGETS.map(|target| target.0),
-        ["key_order", "index", "log_blocks", "page_files", "recovery", "resp"]
+        ["key_order", "index", "log_blocks", "page_files", "recovery", "resp", "commands", "sandbox"]
     );
 }

@@ -57,7 +57,7 @@ const SIMULATED_FLOOR_MIN: u8 = 2;
 /// Highest floor below the simulator.
 const SIM_STANDS_ON_MAX: u8 = 1;
 /// Highest floor below the fuzz targets. Fuzz targets also stand on the simulator.
-const FUZZ_STANDS_ON_MAX: u8 = 3;
+const FUZZ_STANDS_ON_MAX: u8 = 5;
 /// Highest floor below the bench and the papers.
 const BENCH_STANDS_ON_MAX: u8 = 4;
 

@@ -14,6 +14,8 @@ use crate::calendar::Calendar;
 
 /// Number of walked values between two looks at the limits.
 const VISITS: u32 = 1000;
+/// Number of looks at the limits in a millisecond of a time that a test moves: a script without an end ends there too.
+const LOOKS_PER_MILLI: u64 = 100;
 
 /// Scripts of a loop, as other loops see them.
 #[derive(Debug, Default)]
@@ -80,6 +82,8 @@ pub(crate) struct RunGuard {
     /// Longest time of a run in milliseconds.
     millis_max: Cell<u64>,
     end: RefCell<Option<RunEnd>>,
+    /// Number of looks at the limits in the run.
+    looks: Cell<u64>,
     /// Number of values that functions of the server have walked through.
     visited: Cell<u32>,
     /// Line of the script at which the newest error was raised.
@@ -95,20 +99,25 @@ impl RunGuard {
             until_millis: Cell::new(u64::MAX),
             millis_max: Cell::new(u64::MAX),
             end: RefCell::new(None),
+            looks: Cell::new(0),
             visited: Cell::new(0),
             line: Cell::new(None),
         }
     }
 
-    /// Time in milliseconds, which a test moves with its calendar.
+    /// Time in milliseconds, which a test moves with its calendar, and the script by its looks.
     fn steady_millis(&self) -> u64 {
-        if self.calendar.is_manual() { self.calendar.millis() } else { self.steady.nanos() / 1_000_000 }
+        if self.calendar.is_manual() {
+            return self.calendar.millis() + self.looks.get() / LOOKS_PER_MILLI;
+        }
+        self.steady.nanos() / 1_000_000
     }
 
     /// Begins a run.
     pub(super) fn begin(&self, millis_max: u64) {
         debug_assert!(!self.has_ended(), "the run before was finished");
         self.millis_max.set(millis_max);
+        self.looks.set(0);
         self.until_millis.set(self.steady_millis().saturating_add(millis_max));
         self.end.replace(None);
         self.line.set(None);
@@ -129,6 +138,7 @@ impl RunGuard {
     /// Looks at the limits. True if the run ends.
     pub(super) fn look(&self) -> bool {
         debug_assert!(self.until_millis.get() > 0, "a run has begun");
+        self.looks.set(self.looks.get() + 1);
         if !self.has_ended() {
             // Relaxed: see `LoopScripts::kill`.
             if self.scripts.is_killed.load(Ordering::Relaxed) {

@@ -1,0 +1,4 @@
+//! cargo-fuzz's way into `ensile_fuzz::commands`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| ensile_fuzz::commands(data));
