@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ensile-server beside Debian's redis-server: the same generated requests to both, replies compared byte by byte. The
 # server comes from Debian's package redis-server, which is installed if it is not there. Some seconds, without the build.
-# ENSILE_SEED draws the requests, ENSILE_REQUESTS is their number.
+# ENSILE_SEED draws the requests, ENSILE_REQUESTS is their number, and ENSILE_REDIS_TESTS a part of the tests' names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,4 +28,4 @@ for _ in $(seq 100); do
     sleep 0.1
 done
 # The whole workspace: what the tests before have built is built alike.
-ENSILE_REDIS=127.0.0.1:$port cargo test --workspace --test server redis -- --ignored --test-threads 1 "$@"
+ENSILE_REDIS=127.0.0.1:$port cargo test --workspace --test server "${ENSILE_REDIS_TESTS:-redis}" -- --ignored --test-threads 1 "$@"

@@ -15,6 +15,7 @@ mod loading;
 mod operation;
 mod publish;
 mod redis;
+mod redis_migration;
 mod redis_publish;
 mod redis_scripts;
 mod rig;

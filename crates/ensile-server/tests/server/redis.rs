@@ -506,7 +506,7 @@ fn elements(reply: &[u8]) -> Option<Vec<&[u8]>> {
 }
 
 /// True if two arrays, sets or maps have the same groups of replies in any order.
-fn are_alike(ours: &[u8], theirs: &[u8], group: usize) -> bool {
+pub(super) fn are_alike(ours: &[u8], theirs: &[u8], group: usize) -> bool {
     let groups = |reply| {
         let all = elements(reply)?;
         let mut groups: Vec<Vec<&[u8]>> = all.chunks(group).map(<[&[u8]]>::to_vec).collect();
