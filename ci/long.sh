@@ -12,6 +12,8 @@ RUNS=(
     "crashes     bash ci/crashes.sh"
     "damage      bash ci/damage.sh"
     "kills       bash ci/object_kills.sh"
+    "server      bash ci/server-kills.sh 1 2"
+    "migration   bash ci/redis-migration.sh"
     "histories   bash ci/histories.sh"
     "fuzz        bash ci/fuzz.sh 600"
     "peers       bash ci/peers.sh"
