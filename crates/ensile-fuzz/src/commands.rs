@@ -1,7 +1,7 @@
 //! Target: every command of the server, with any arguments, from several clients of a simulated server.
 //!
 //! Invariants: no command panics. Each request gets exactly one reply, or the end of the connection. Afterwards the
-//! commands agree on the state.
+//! commands agree on the state. With a log, the state with its replies survives a power cut.
 //!
 //! Neighbours: `requests` makes requests of bytes; `served` has the server.
 
@@ -15,10 +15,13 @@ const REQUESTS_MAX: usize = 120;
 /// Number of clients that send requests.
 const CLIENTS: usize = 3;
 
-/// The first byte is the seed of the sockets. A request begins with a byte for its client, and for the end of its turn.
+/// The first byte is the seed of the sockets, and chooses a log. A request begins with a byte for its client, and for
+/// the end of its turn.
 pub fn commands(data: &[u8]) {
     let mut input = Input::new(data);
-    let mut served = Served::new(u64::from(input.byte()));
+    let seed = input.byte();
+    let has_log = seed.is_multiple_of(4);
+    let mut served = if has_log { Served::on_disk(seed.into()) } else { Served::new(seed.into()) };
     let clients: [usize; CLIENTS] = std::array::from_fn(|_| served.connect());
     let stranger = served.connect_stranger();
     served.send(clients[1], &["HELLO", "3"]);
@@ -48,4 +51,11 @@ pub fn commands(data: &[u8]) {
     }
     served.settle_all();
     served.check_agreement();
+    if !has_log || served.has_ended() {
+        return;
+    }
+    let before = served.contents();
+    let mut again = served.cut_power(seed.into()).expect("the server has a disk");
+    assert_eq!(again.contents(), before, "the power cut has changed the state behind the replies");
+    again.check_agreement();
 }

@@ -1,4 +1,4 @@
-//! A server over simulated sockets, without a log, and the clients of a target.
+//! A server over simulated sockets, in memory or on a simulated disk, and the clients of a target.
 //!
 //! Invariant: each request of a client gets exactly one reply, or the end of the connection. A subscription gets a
 //! confirmation for each channel. Messages come beside.
@@ -9,6 +9,7 @@
 mod agreement;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile::Database;
@@ -17,6 +18,7 @@ use ensile_net::simulation::ClientId;
 use ensile_resp::{Reply, ReplyDecoder, ReplyLimits, encode_request};
 use ensile_server::simulation::SimulatedServer;
 use ensile_server::{ProcedureError, Server};
+use ensile_sim::SimDisk;
 
 /// Number of steps after which a client without its reply waits for another client.
 const STEPS_MAX: u32 = 300;
@@ -33,6 +35,8 @@ pub(crate) type Words = Vec<Vec<u8>>;
 pub(crate) struct Served {
     server: SimulatedServer,
     clock: Clock,
+    /// Disk of a server with a log.
+    disk: Option<SimDisk>,
     clients: Vec<Client>,
     /// True once a client has asked for the server's end.
     has_ended: bool,
@@ -69,22 +73,29 @@ enum Received {
 }
 
 impl Served {
-    /// A server whose sockets behave by a seed.
+    /// A server whose sockets behave by a seed, without a log.
     pub(crate) fn new(seed: u64) -> Self {
+        Self::with(None, seed)
+    }
+
+    /// As [`Served::new`], with a log whose results are durable before the replies.
+    pub(crate) fn on_disk(seed: u64) -> Self {
+        Self::with(Some(SimDisk::new()), seed)
+    }
+
+    fn with(disk: Option<SimDisk>, seed: u64) -> Self {
         let clock = Clock::manual();
-        let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads();
-        let server = Server::builder(builder.open().expect("a new database"))
-            .busy_reply_threshold(Duration::from_millis(SCRIPT_MILLIS_MAX))
-            .procedure("f", |call| match call.arguments() {
-                [] => Err(ProcedureError::Reply("ERR a procedure without arguments".to_owned())),
-                words => {
-                    let words = words.to_vec();
-                    call.command(&words)
-                }
-            })
-            .build_simulated(&clock, seed)
-            .expect("new tables");
-        Self { server, clock, clients: Vec::new(), has_ended: false }
+        let server = open(disk.as_ref(), &clock, seed);
+        Self { server, clock, disk, clients: Vec::new(), has_ended: false }
+    }
+
+    /// Cuts the power of the disk, and opens the folder again, with a new server.
+    pub(crate) fn cut_power(self, seed: u64) -> Option<Self> {
+        let disk = self.disk?;
+        disk.crash(seed);
+        drop(self.server);
+        let server = open(Some(&disk), &self.clock, seed);
+        Some(Self { server, clock: self.clock, disk: Some(disk), clients: Vec::new(), has_ended: false })
     }
 
     /// Number of a new client.
@@ -137,6 +148,10 @@ impl Served {
         self.clock.advance(Duration::from_millis(1));
         self.server.database().heartbeat_step();
         self.server.database().boundary_step();
+        if self.disk.is_some() {
+            while self.server.database().logger_step(0) {}
+            self.server.database().checkpoint_step(0);
+        }
         (0..self.clients.len()).for_each(|client| self.receive(client));
     }
 
@@ -232,6 +247,26 @@ impl Served {
         assert!(is_complete || self.has_ended, "no reply to a new client: {:?}", gone.expected);
         gone.replies.unwrap_or_default()
     }
+}
+
+/// A server over a disk, or without a log.
+fn open(disk: Option<&SimDisk>, clock: &Clock, seed: u64) -> SimulatedServer {
+    let builder = match disk {
+        Some(disk) => Database::builder("/").disk(Arc::new(disk.mounted())),
+        None => Database::builder_in_memory(),
+    };
+    let db = builder.manual_clock(clock.clone()).without_threads().open().expect("the disk works");
+    Server::builder(db)
+        .busy_reply_threshold(Duration::from_millis(SCRIPT_MILLIS_MAX))
+        .procedure("f", |call| match call.arguments() {
+            [] => Err(ProcedureError::Reply("ERR a procedure without arguments".to_owned())),
+            words => {
+                let words = words.to_vec();
+                call.command(&words)
+            }
+        })
+        .build_simulated(clock, seed)
+        .expect("the tables are of this server")
 }
 
 /// Kind of a reply. The words of the targets' values are no kinds of messages.

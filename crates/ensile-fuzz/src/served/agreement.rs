@@ -13,7 +13,7 @@ const DATABASES: usize = 16;
 
 /// An owned reply. Errors, and types that no look at the state has, are `Other`.
 #[derive(Clone, Debug, PartialEq)]
-enum Value {
+pub(crate) enum Value {
     Null,
     Integer(i64),
     Double(f64),
@@ -65,7 +65,40 @@ fn of_key(line: &str, key: &[u8]) -> Words {
     line.split(' ').map(|word| if word == "K" { key.to_vec() } else { word.as_bytes().to_vec() }).collect()
 }
 
+/// The request for a whole value of a type.
+fn whole_value(kind: &[u8]) -> &'static str {
+    match kind {
+        b"string" => "GET K",
+        b"list" => "LRANGE K 0 -1",
+        b"hash" => "HGETALL K",
+        b"set" => "SMEMBERS K",
+        b"zset" => "ZRANGE K 0 -1 WITHSCORES",
+        b"stream" => "XRANGE K - +",
+        other => panic!("a type {other:?}"),
+    }
+}
+
+/// Database, key, and value of a key.
+pub(crate) type Content = (usize, Vec<u8>, Value);
+
 impl Served {
+    /// All keys and values, once they are durable. No key has an expiry.
+    pub(crate) fn contents(&mut self) -> Vec<Content> {
+        self.ask_new(&[words("CONFIG SET appendfsync always")]);
+        let mut all = Vec::new();
+        for database in 0..DATABASES {
+            let mut keys = self.keys(database);
+            keys.sort();
+            for key in keys {
+                let told = self.look(database, vec![of_key("TYPE K", &key)]).expect("the server lives");
+                let request = of_key(whole_value(told[0].bytes()), &key);
+                let told = self.look(database, vec![request]).expect("the server lives");
+                all.extend(told.into_iter().map(|value| (database, key.clone(), value)));
+            }
+        }
+        all
+    }
+
     /// Asks in a database, by the third version of the protocol.
     fn look(&mut self, database: usize, requests: Vec<Words>) -> Option<Vec<Value>> {
         let count = requests.len();
