@@ -177,7 +177,8 @@ impl Served {
     /// Looks at the received bytes of a client.
     fn receive(&mut self, client: usize) {
         let Client { id, is_checked, expected, replies, looked_at } = &mut self.clients[client];
-        let bytes = &self.server.transport_mut().received_bytes(*id)[*looked_at..];
+        let transport = self.server.transport_mut();
+        let bytes = &transport.received_bytes(*id)[*looked_at..];
         let mut rest = bytes;
         let mut decoder = ReplyDecoder::new(ReplyLimits::default());
         while let Some(decoded) = decoder.decode(rest).expect("every reply is RESP") {
@@ -257,7 +258,7 @@ fn open(disk: Option<&SimDisk>, clock: &Clock, seed: u64) -> SimulatedServer {
     };
     let db = builder.manual_clock(clock.clone()).without_threads().open().expect("the disk works");
     Server::builder(db)
-        .busy_reply_threshold(Duration::from_millis(SCRIPT_MILLIS_MAX))
+        .script_time_limit(Duration::from_millis(SCRIPT_MILLIS_MAX))
         .procedure("f", |call| match call.arguments() {
             [] => Err(ProcedureError::Reply("ERR a procedure without arguments".to_owned())),
             words => {

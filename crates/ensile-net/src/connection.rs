@@ -16,6 +16,34 @@ const READ_BYTES: usize = 16 << 10;
 /// Most room that stays for arrivals while no bytes are present.
 const KEEP_BYTES: usize = 2 * READ_BYTES;
 
+/// Arrived bytes of a connection that the owner has borrowed, by [`NetLoop::lend`](crate::NetLoop::lend).
+#[derive(Debug)]
+pub struct LentBytes {
+    connection: ConnectionId,
+    received: Vec<u8>,
+    consumed: usize,
+}
+
+impl LentBytes {
+    /// The connection of the bytes.
+    #[must_use]
+    pub fn connection(&self) -> ConnectionId {
+        self.connection
+    }
+
+    /// Arrived, unconsumed bytes.
+    #[must_use]
+    pub fn unread(&self) -> &[u8] {
+        &self.received[self.consumed..]
+    }
+
+    /// Consumes the first `bytes` of the arrived bytes.
+    pub fn consume(&mut self, bytes: usize) {
+        self.consumed = self.consumed.saturating_add(bytes).min(self.received.len());
+        debug_assert!(bytes <= self.consumed, "W2: no byte is consumed before it arrives");
+    }
+}
+
 /// A connection of a loop.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -23,6 +51,8 @@ pub(crate) struct Connection {
     pub(crate) replies: ReplyQueue,
     received: Vec<u8>,
     consumed: usize,
+    /// Room of the arrived bytes in bytes, while the owner has the arrived bytes (W19).
+    lent_bytes: Option<usize>,
     /// True from a readiness until a call returns `WouldBlock`.
     pub(crate) may_read: bool,
     pub(crate) may_write: bool,
@@ -58,6 +88,7 @@ impl Connection {
             replies: ReplyQueue::new(id, limits),
             received: Vec::new(),
             consumed: 0,
+            lent_bytes: None,
             // The first call finds out: readiness may have come before the loop knew the socket.
             may_read: true,
             may_write: true,
@@ -84,6 +115,30 @@ impl Connection {
 
     pub(crate) fn parts(&mut self) -> (&[u8], &mut ReplyQueue) {
         (&self.received[self.consumed..], &mut self.replies)
+    }
+
+    /// Lends the arrived bytes. Until [`give_back`](Self::give_back) the connection reads nothing (W19).
+    pub(crate) fn lend(&mut self) -> LentBytes {
+        debug_assert!(!self.is_lent(), "W19: arrived bytes have one owner");
+        let received = std::mem::take(&mut self.received);
+        self.lent_bytes = Some(received.capacity());
+        LentBytes { connection: self.id, received, consumed: std::mem::take(&mut self.consumed) }
+    }
+
+    /// Takes the arrived bytes back. A connection that has begun to end drops the bytes.
+    pub(crate) fn give_back(&mut self, lent: LentBytes) {
+        debug_assert!(self.is_lent() && lent.connection == self.id, "W19: bytes go back to their connection");
+        self.lent_bytes = None;
+        if !self.is_ending {
+            debug_assert!(self.received.is_empty(), "W19: nothing is read while arrived bytes are lent");
+            (self.received, self.consumed) = (lent.received, lent.consumed);
+            self.consume(0);
+        }
+    }
+
+    /// True while the owner has the arrived bytes (W19).
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent_bytes.is_some()
     }
 
     pub(crate) fn consume(&mut self, bytes: usize) {
@@ -119,14 +174,14 @@ impl Connection {
 
     /// Memory of the connection with the room of its buffers, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.received.capacity() + self.replies.memory_bytes()
+        self.received.capacity() + self.lent_bytes.unwrap_or(0) + self.replies.memory_bytes()
     }
 
     /// Gives back the room of the buffers after `room_kept` of silence (W17). True if there was room.
     pub(crate) fn release_room(&mut self, room_kept: Duration, now_nanos: u64) -> bool {
         let silence_nanos = now_nanos.saturating_sub(self.heard_nanos.max(self.sent_nanos));
         let is_silent = u128::from(silence_nanos) >= room_kept.as_nanos();
-        let is_done = self.received.is_empty() && self.replies.is_empty() && !self.is_announced;
+        let is_done = self.received.is_empty() && self.replies.is_empty() && !self.is_with_owner();
         let has_room = self.received.capacity() > 0 || self.replies.keeps_room();
         let releases = is_silent && is_done && has_room;
         if releases {
@@ -151,7 +206,7 @@ impl Connection {
             let may_take = !self.replies.is_full() || self.replies.waits_for_event();
             may_take && self.unread().len() < limits.unread_bytes_max
         };
-        self.may_read && !self.peer_ended && has_room
+        self.may_read && !self.peer_ended && has_room && !self.is_lent()
     }
 
     /// Reads until no bytes are left, a limit is met, or other connections have waited long enough. Returns the number
@@ -272,15 +327,20 @@ impl Connection {
         !self.is_ending && self.replies.has_turned_away()
     }
 
+    /// True while arrived bytes are announced or lent: the owner may reply.
+    fn is_with_owner(&self) -> bool {
+        self.is_announced || self.is_lent()
+    }
+
     /// True if all replies are sent, and the owner has seen the last bytes.
     fn is_answered(&self) -> bool {
-        self.replies.is_empty() && !self.is_announced && !self.leaves_requests()
+        self.replies.is_empty() && !self.is_with_owner() && !self.leaves_requests()
     }
 
     /// Notes the time from which only the client holds up the end: from then on the end has a limit (W13).
     pub(crate) fn note_end(&mut self, now_nanos: u64) {
         // A client that has ended, and has sent requests that wait for room, is still served.
-        let is_over = self.is_ending || self.peer_ended && !self.is_announced && !self.leaves_requests();
+        let is_over = self.is_ending || self.peer_ended && !self.is_with_owner() && !self.leaves_requests();
         let is_told = is_over && self.replies.deferred_count() == 0;
         self.told_since_nanos = is_told.then(|| self.told_since_nanos.unwrap_or(now_nanos));
     }
@@ -309,7 +369,7 @@ impl Connection {
         }
         // A client with bytes that the loop has not read or handed out is not silent (W3). The loop may have been
         // paused (W16), or the owner has left a request (W18).
-        let may_be_heard = self.is_announced
+        let may_be_heard = self.is_with_owner()
             || self.may_read && !self.peer_ended
             || self.leaves_requests()
             || self.replies.is_listener();

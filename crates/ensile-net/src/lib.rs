@@ -79,6 +79,7 @@ mod unix_socket;
 ))]
 mod uring;
 
+pub use connection::LentBytes;
 pub use epoll::Epoll;
 pub use event::{CloseReason, ConnectionId, NetEvent};
 pub use limits::NetLimits;

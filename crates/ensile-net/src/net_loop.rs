@@ -13,7 +13,7 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::sync::Arc;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, LentBytes};
 use crate::event::{CloseReason, ConnectionId, NetEvent};
 use crate::limits::NetLimits;
 use crate::memory::{ConnectionMemory, LoopMemory, round_to_unit};
@@ -226,6 +226,28 @@ impl<T: Transport> NetLoop<T> {
     /// Addresses of a connection. `None` if the connection has ended, or the peer has gone.
     pub fn ends(&self, id: ConnectionId) -> Option<ConnectionEnds> {
         self.transport.ends(id.token())
+    }
+
+    /// Lends the arrived bytes of a connection to the caller, who may take steps of the loop meanwhile (W19). `None` if
+    /// the connection has ended.
+    pub fn lend(&mut self, id: ConnectionId) -> Option<LentBytes> {
+        self.touch(id);
+        self.get_mut(id).map(Connection::lend)
+    }
+
+    /// Takes lent bytes back. Bytes of an ended connection are dropped.
+    pub fn give_back(&mut self, lent: LentBytes) {
+        self.touch(lent.connection());
+        if let Some(connection) = self.get_mut(lent.connection()) {
+            connection.give_back(lent);
+        }
+    }
+
+    /// The reply queue of a connection whose bytes are lent; `None` if the connection has ended.
+    #[inline]
+    pub fn replies_of_lent(&mut self, lent: &LentBytes) -> Option<&mut ReplyQueue> {
+        // The return of the bytes gives the connection its turn.
+        self.get_mut(lent.connection()).map(|connection| &mut connection.replies)
     }
 
     /// Consumes the first `bytes` of the arrived bytes.
@@ -552,7 +574,8 @@ impl<T: Transport> NetLoop<T> {
         let may_read = connection.is_ending() || !self.memory.exceeds_limit();
         let came = if may_read { connection.read(&mut self.transport, &limits, now_nanos)? } else { 0 };
         self.stats.received_bytes += came as u64;
-        let takes_again = connection.replies.takes_again() && !connection.unread().is_empty();
+        let takes_again =
+            !connection.is_lent() && connection.replies.takes_again() && !connection.unread().is_empty();
         if (came > 0 || takes_again) && !connection.is_announced && !connection.is_ending() {
             connection.is_announced = true;
             self.events.push_back(NetEvent::Received(id));

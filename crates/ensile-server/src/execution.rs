@@ -628,7 +628,7 @@ fn run_queue_in(
 /// `WATCH key ..`: reads the rows of the keys in a transaction that stays open until `EXEC`.
 pub(crate) fn watch(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
     if call.client.is_queueing() {
-        reply.fail("ERR", "WATCH inside MULTI is not allowed");
+        refuse_watch(reply);
         return ANSWERED;
     }
     let server = call.server.service();
@@ -702,7 +702,17 @@ fn read_watched(
 
 /// `UNWATCH`
 pub(crate) fn unwatch(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
-    call.client.own.watch = None;
-    reply.write(|reply| reply.simple("OK"));
+    forget_watched(call.client, reply);
     ANSWERED
+}
+
+/// Forgets the watched keys of a client.
+pub(crate) fn forget_watched(client: &mut Client<ClientData>, reply: &mut NewReply<'_>) {
+    client.own.watch = None;
+    reply.write(|reply| reply.simple("OK"));
+}
+
+/// Refuses a `WATCH` between `MULTI` and `EXEC`.
+pub(crate) fn refuse_watch(reply: &mut NewReply<'_>) {
+    reply.fail("ERR", "WATCH inside MULTI is not allowed");
 }

@@ -64,7 +64,7 @@ fn check_names(kind: ListenKind, request: Request<'_>, own: &Subscriptions) -> C
 }
 
 fn listen(call: ServedCall<'_>, kind: ListenKind, word: &str, reply: &mut NewReply<'_>) -> Outcome {
-    let ServedCall { loop_state, client, request, server } = call;
+    let ServedCall { loop_state, client, request, server, .. } = call;
     if let Err(error) = check_names(kind, request, &client.own.subscriptions) {
         reply.fail(error.code(), &error.text());
         return ANSWERED;
@@ -85,7 +85,7 @@ fn listen(call: ServedCall<'_>, kind: ListenKind, word: &str, reply: &mut NewRep
 }
 
 fn unlisten(call: ServedCall<'_>, kind: ListenKind, word: &str, reply: &mut NewReply<'_>) -> Outcome {
-    let ServedCall { loop_state, client, request, server } = call;
+    let ServedCall { loop_state, client, request, server, .. } = call;
     reply.permit_several();
     if request.len() > 1 {
         for name in request.iter().skip(1) {

@@ -11,13 +11,13 @@ use ensile_base::Epoch;
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, OnceLock, Ordering};
 use ensile_resp::Request;
-use ensile_serving::{ClientState, DurableEpoch, DurableEpochs, LogState, ServiceCall, loop_waker};
+use ensile_serving::{ClientState, DurableEpoch, DurableEpochs, LogState, LoopParts, LoopPoll, ServiceCall};
 
 use crate::access::{PASSWORD_BYTES_MAX, Password, User, UserNumber, Users, Verification};
 use crate::appendfsync::Appendfsync;
 use crate::blocking::{Wait, WaitingClients};
 use crate::calendar::Calendar;
-use crate::channels::{Channels, ClientSurvey, Listeners, LoopMailBox, Subscriptions};
+use crate::channels::{Channels, ClientSurvey, Letter, Listeners, LoopMailBox, Subscriptions};
 use crate::command_figures::{CommandFigures, LoopFigures};
 use crate::contest::Contest;
 use crate::disk_wait::DiskWait;
@@ -26,7 +26,7 @@ use crate::load_progress::LoadProgress;
 use crate::model::{DATABASES, Model};
 use crate::pending::{PendingCommit, PendingExec};
 use crate::save_time::SaveTime;
-use crate::scripts::{LoopScripts, LuaState, Procedures, ScriptCache};
+use crate::scripts::{LoopScripts, LuaState, Procedures, ScriptCache, ScriptTimes};
 use crate::slow_log::SlowLog;
 use crate::sweeper::Sweeper;
 
@@ -69,8 +69,7 @@ pub(crate) struct ServedDatabase {
     save_time: Arc<SaveTime>,
     script_cache: ScriptCache,
     procedures: Procedures,
-    /// Longest time of a script in milliseconds.
-    script_millis_max: AtomicU64,
+    script_times: ScriptTimes,
     /// Scripts of each loop.
     loop_scripts: Mutex<Vec<Arc<LoopScripts>>>,
 }
@@ -103,6 +102,8 @@ pub(crate) struct LoopData {
     pub(crate) stripe: u32,
     /// Waker of the loop, for requests that are set aside.
     pub(crate) waker: Waker,
+    /// Serves other connections of the loop during a script.
+    pub(crate) poll: LoopPoll,
     /// Letters to the loop.
     pub(crate) mail: LoopMailBox,
     /// Number of the loop among the loops that get letters.
@@ -259,8 +260,7 @@ pub(crate) struct ServedSettings {
     /// Seed for the hash of keys in a new database.
     pub(crate) hash_seed: u64,
     pub(crate) procedures: Procedures,
-    /// Longest time of a script in milliseconds.
-    pub(crate) script_millis_max: u64,
+    pub(crate) script_times: ScriptTimes,
 }
 
 /// A new name of a run, in redis' form.
@@ -287,7 +287,7 @@ impl ServedDatabase {
             calendar,
             hash_seed,
             procedures,
-            script_millis_max,
+            script_times,
         } = settings;
         if password.as_ref().is_some_and(|password| !password.is_givable()) {
             return Err(Error::Misuse(format!(
@@ -322,7 +322,7 @@ impl ServedDatabase {
             calendar,
             script_cache: ScriptCache::default(),
             procedures,
-            script_millis_max: AtomicU64::new(script_millis_max),
+            script_times,
             loop_scripts: Mutex::new(Vec::new()),
         })
     }
@@ -400,7 +400,8 @@ impl ServedDatabase {
     }
 
     /// State of a new loop, with a stripe of its own. The loop counts this number of commands.
-    pub(crate) fn new_loop(&self, mail: &LoopMailBox, commands: usize) -> LoopData {
+    pub(crate) fn new_loop(&self, parts: LoopParts<Letter>, commands: usize) -> LoopData {
+        let LoopParts { mail, waker, poll } = parts;
         let figures = Arc::new(LoopFigures::new(commands));
         self.figures.lock().push(Arc::clone(&figures));
         let scripts = Arc::new(LoopScripts::default());
@@ -410,9 +411,10 @@ impl ServedDatabase {
             command: 0,
             // Relaxed: `fetch_add` gives each number once.
             stripe: self.stripes.fetch_add(1, Ordering::Relaxed),
-            waker: loop_waker(mail.wake_up()),
-            number: self.channels.add_loop(mail),
-            mail: Arc::clone(mail),
+            waker,
+            poll,
+            number: self.channels.add_loop(&mail),
+            mail,
             listeners: Listeners::default(),
             effects: Effects::default(),
             scripts,
@@ -451,16 +453,9 @@ impl ServedDatabase {
         &self.procedures
     }
 
-    /// Longest time of a script in milliseconds.
-    pub(crate) fn script_millis_max(&self) -> u64 {
-        // Relaxed: a setting.
-        self.script_millis_max.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_script_millis_max(&self, millis: u64) {
-        debug_assert!(millis > 0, "a script has time");
-        // Relaxed: a setting; the next script of any loop sees it soon.
-        self.script_millis_max.store(millis, Ordering::Relaxed);
+    /// Times of scripts.
+    pub(crate) fn script_times(&self) -> &ScriptTimes {
+        &self.script_times
     }
 
     /// Ends the running scripts of all loops. False if no script runs.

@@ -3,17 +3,22 @@
 //! Neighbours: `ensile-serving` calls; [`crate::execution`] carries requests out; [`crate::served_database`] has the
 //! state.
 
+use std::task::Waker;
+
 use ensile_resp::Request;
 use ensile_serving::command::{CommandInfo, is_called};
-use ensile_serving::{AheadKey, AuthProgress, AuthRefusal, Client, DurableEpochs, Exec, InfoText, NewReply};
-use ensile_serving::{LoopClients, Outcome, RightsRefusal, ServedProgram, ServerFigures, all_commands};
+use ensile_serving::{
+    ANSWERED, AheadKey, AuthProgress, AuthRefusal, BusyCall, Client, DurableEpochs, Exec, InfoText,
+    LoopClients, LoopParts, NewReply, Outcome, RightsRefusal, ServedProgram, ServerFigures, all_commands,
+};
 
 use crate::access::{Authentication, User};
 use crate::blocking::UnblockReason;
-use crate::channels::{Letter, LoopMailBox};
+use crate::channels::Letter;
 use crate::command::{Command, CommandFunction, TransactionFunction};
 use crate::contest::Contest;
 use crate::model::DATABASES;
+use crate::script_calls::script_commands;
 use crate::served_database::{ClientData, LoopData, ServedCall, ServedDatabase};
 use crate::slow_log::EndedRequest;
 use crate::{access, admin, command_table, execution, publish};
@@ -51,6 +56,9 @@ impl ServedProgram for ServedDatabase {
     const VERSION: &'static str = admin::REDIS_VERSION;
     const DATABASES: u32 = DATABASES;
     const IS_WITHOUT_USERS: bool = false;
+    // Redis' text.
+    const BUSY: &'static str =
+        "Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
     type Command = Command;
     type LoopState = LoopData;
@@ -66,8 +74,8 @@ impl ServedProgram for ServedDatabase {
         command_table::find(name)
     }
 
-    fn begin_loop(&self, mail: &LoopMailBox) -> LoopData {
-        self.new_loop(mail, command_table::counted_names().count())
+    fn begin_loop(&self, parts: LoopParts<Letter>) -> LoopData {
+        self.new_loop(parts, command_table::counted_names().count())
     }
 
     fn take_letter(&self, state: &mut LoopData, clients: &mut dyn LoopClients<ClientData>, letter: Letter) {
@@ -105,6 +113,27 @@ impl ServedProgram for ServedDatabase {
         self.call_function(call, command, reply)
     }
 
+    fn call_while_busy(
+        &self,
+        call: BusyCall<'_, Self>,
+        command: &'static Command,
+        reply: &mut NewReply<'_>,
+    ) -> Outcome {
+        let BusyCall { client, .. } = call;
+        match command.info.name {
+            "SCRIPT" => script_commands::kill(self, reply),
+            "UNWATCH" => execution::forget_watched(client, reply),
+            "WATCH" if client.is_queueing() => execution::refuse_watch(reply),
+            "RESET" if !client.is_listener => {
+                client.reset();
+                reply.write(|reply| reply.simple("RESET"));
+            }
+            // The reads of a `WATCH` and the lists of listeners are with the loop of the script.
+            _ => return Outcome::Busy,
+        }
+        ANSWERED
+    }
+
     fn exec(&self, exec: Exec<'_, Self>, reply: &mut NewReply<'_>) -> Outcome {
         exec.loop_state.command = command_table::EXEC;
         exec.loop_state.figures.count_call(command_table::EXEC);
@@ -135,14 +164,14 @@ impl ServedProgram for ServedDatabase {
 
     fn authenticate(
         &self,
-        state: &mut LoopData,
         client: &mut Client<ClientData>,
         user: Option<&[u8]>,
         given: &[u8],
+        waker: &Waker,
     ) -> Result<AuthProgress, AuthRefusal> {
         let pending = &mut client.own.verification;
         let (progress, number) = self.with_password(|password| {
-            let check = Authentication { users: self.users(), password, user, given, waker: &state.waker };
+            let check = Authentication { users: self.users(), password, user, given, waker };
             check.check(pending)
         })?;
         if progress == AuthProgress::Authenticated {
@@ -224,9 +253,9 @@ impl ServedDatabase {
         command: &'static Command,
         reply: &mut NewReply<'_>,
     ) -> Outcome {
-        let ServedCall { loop_state, client, request, server } = call;
+        let ServedCall { loop_state, client, request, server, waker } = call;
         let begun_nanos = server.nanos();
-        let call = ServedCall { loop_state, client: &mut *client, request, server };
+        let call = ServedCall { loop_state, client: &mut *client, request, server, waker };
         let outcome = self.call_function(call, command, reply);
         let nanos = server.nanos().saturating_sub(begun_nanos);
         if self.slow_log().is_slow(nanos) {

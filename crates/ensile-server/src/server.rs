@@ -17,11 +17,8 @@ use crate::appendfsync::Appendfsync;
 use crate::calendar::Calendar;
 use crate::running::RunningServer;
 use crate::running_load::LoadingServer;
-use crate::scripts::{ProcedureCall, ProcedureError, Procedures, ReplyValue};
+use crate::scripts::{ProcedureCall, ProcedureError, Procedures, ReplyValue, ScriptTimes, millis_of};
 use crate::served_database::{ServedDatabase, ServedSettings};
-
-/// Longest time of a script in milliseconds, if no setting has it.
-const SCRIPT_MILLIS_MAX: u64 = 5000;
 
 /// Settings of a server.
 #[derive(Debug)]
@@ -79,11 +76,19 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets the longest time of a script, redis' `busy-reply-threshold`. A longer script ends with an error, and has no
-    /// effect. The default is five seconds.
+    /// Sets the time of a script after which other clients of the same loop get `BUSY`, redis' `busy-reply-threshold`.
+    /// The default is five seconds.
     #[must_use]
-    pub fn busy_reply_threshold(mut self, longest: Duration) -> Self {
-        self.settings.script_millis_max = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+    pub fn busy_reply_threshold(self, time: Duration) -> Self {
+        self.settings.script_times.set_busy_millis(millis_of(time));
+        self
+    }
+
+    /// Sets the longest time of a script. A longer script ends with an error, and has no effect. The default is a
+    /// minute.
+    #[must_use]
+    pub fn script_time_limit(self, longest: Duration) -> Self {
+        self.settings.script_times.set_millis_max(millis_of(longest).max(1));
         self
     }
 
@@ -205,7 +210,7 @@ impl Server {
             calendar: Calendar::of_machine(),
             hash_seed: Random::unique_128() as u64,
             procedures: Procedures::default(),
-            script_millis_max: SCRIPT_MILLIS_MAX,
+            script_times: ScriptTimes::default(),
         };
         ServerBuilder { db: None, always_waits: false, admin: None, settings }
     }

@@ -4,6 +4,7 @@
 //!
 //! Neighbours: [`crate::server`] builds servers; the tests of this crate play clients.
 
+use std::cell::RefMut;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,7 +97,7 @@ impl SimulatedServer {
     }
 
     /// The sockets, for a test that plays the clients.
-    pub fn transport_mut(&mut self) -> &mut SimulatedTransport {
+    pub fn transport_mut(&mut self) -> RefMut<'_, SimulatedTransport> {
         self.one_loop.transport_mut()
     }
 

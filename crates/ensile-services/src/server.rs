@@ -17,7 +17,7 @@ use std::sync::Arc;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_objects::{LogHealth, ObjectDurability, WaitingCallBack};
-use ensile_serving::{AheadKey, CheckpointWait, Client, DurableEpoch, LogState, LoopMail};
+use ensile_serving::{AheadKey, CheckpointWait, Client, DurableEpoch, LogState, LoopParts};
 pub use ensile_serving::{CLIENT_MEMORY_BYTES, END_WAIT, KEEPALIVE_SECONDS, LIMITS};
 use ensile_serving::{
     DurableEpochs, Exec, InfoText, NewReply, Outcome, ServerFigures, ServiceCall, TOGETHER,
@@ -69,7 +69,7 @@ impl<S: Service> ensile_serving::ServedProgram for ObjectService<S> {
         S::COMMANDS
     }
 
-    fn begin_loop(&self, _: &Arc<LoopMail<()>>) {}
+    fn begin_loop(&self, _: LoopParts<()>) {}
 
     #[inline]
     fn prefetch(&self, _: &mut (), keys: &[AheadKey<'_>]) {

@@ -194,6 +194,13 @@ impl CommandInfo {
     pub fn has_flag(&self, flag: &str) -> bool {
         self.flags.contains(&flag)
     }
+
+    /// True if the command, or the subcommand of a request, has this flag of redis.
+    #[must_use]
+    pub fn has_flag_of(&self, request: Request<'_>, flag: &str) -> bool {
+        let of_subcommand = || self.subcommand_of(request).is_some_and(|word| word.flags.contains(&flag));
+        self.has_flag(flag) || of_subcommand()
+    }
 }
 
 /// Numbers of the arguments that are keys, in a request of so many arguments.

@@ -18,7 +18,7 @@ use crate::limits::REQUEST_LIMITS;
 use crate::outcome::{ANSWERED, Outcome};
 use crate::queue::CommandQueue;
 use crate::reply::{NewReply, SHOWN_BYTES, shown_part, shown_word};
-use crate::served_program::{ServedProgram, ServiceCall};
+use crate::served_program::{CommonCall, ServedProgram, ServiceCall};
 use crate::state::ServingState;
 
 /// Error text for the commands of conditional transactions.
@@ -53,13 +53,25 @@ use WhileQueueing::{AtOnce, Exec, Queued, Refused};
 const COMMANDS: [CommonCommand; 17] = [
     common("PING", -1, &["fast"], Queued, "Replies PONG, or the argument"),
     common("ECHO", 2, &["fast"], Queued, "Replies the argument"),
-    common("MULTI", 1, &["fast"], AtOnce, "Begins a queue of commands"),
+    common("MULTI", 1, &["fast", "allow_busy"], AtOnce, "Begins a queue of commands"),
     common("EXEC", 1, &[], Exec, "Carries out the queued commands"),
-    common("DISCARD", 1, &["fast"], AtOnce, "Drops the queued commands"),
+    common("DISCARD", 1, &["fast", "allow_busy"], AtOnce, "Drops the queued commands"),
     common("WATCH", -2, &["fast"], AtOnce, "Is refused: EXEC has no condition"),
     common("UNWATCH", 1, &["fast"], Refused, "Is refused: EXEC has no condition"),
-    common("HELLO", -1, &["fast"], Refused, "Chooses the version of the protocol: AUTH, SETNAME"),
-    common("AUTH", -2, &["fast"], AtOnce, "Checks a password; without passwords, ends the connection"),
+    common(
+        "HELLO",
+        -1,
+        &["fast", "allow_busy"],
+        Refused,
+        "Chooses the version of the protocol: AUTH, SETNAME",
+    ),
+    common(
+        "AUTH",
+        -2,
+        &["fast", "allow_busy"],
+        AtOnce,
+        "Checks a password; without passwords, ends the connection",
+    ),
     common("SELECT", 2, &["fast"], AtOnce, "Takes a database by its number"),
     with_subcommands(
         "CLIENT",
@@ -72,8 +84,14 @@ const COMMANDS: [CommonCommand; 17] = [
     with_subcommands("CONFIG", -2, &["admin"], &CONFIG, "Tells parameters: GET"),
     common("INFO", -1, &[], Queued, "Tells figures"),
     common("BGSAVE", -1, &["admin"], Queued, "Asks for a checkpoint"),
-    common("QUIT", -1, &["fast"], AtOnce, "Closes the connection"),
-    common("SHUTDOWN", -1, &["admin"], Refused, "Makes all logged operations durable and ends the server"),
+    common("QUIT", -1, &["fast", "allow_busy"], AtOnce, "Closes the connection"),
+    common(
+        "SHUTDOWN",
+        -1,
+        &["admin", "allow_busy"],
+        Refused,
+        "Makes all logged operations durable and ends the server",
+    ),
 ];
 
 const CLIENT: [Subcommand; 5] = [
@@ -177,7 +195,7 @@ pub(crate) fn check_subcommand(
 
 /// Carries out a request of a command of every server, other than `EXEC`. [`find`] has checked the request.
 pub(crate) fn carry_out<S: ServedProgram>(
-    call: ServiceCall<'_, S>,
+    call: CommonCall<'_, S>,
     command: &CommonCommand,
     reply: &mut NewReply<'_>,
 ) -> Outcome {
@@ -185,7 +203,7 @@ pub(crate) fn carry_out<S: ServedProgram>(
 }
 
 fn write_reply<S: ServedProgram>(
-    call: ServiceCall<'_, S>,
+    call: CommonCall<'_, S>,
     command: &CommonCommand,
     reply: &mut ReplyEncoder<'_>,
 ) -> Outcome {
@@ -194,7 +212,7 @@ fn write_reply<S: ServedProgram>(
         "AUTH" => return handshake::auth(call, reply),
         _ => {}
     }
-    let ServiceCall { client, request, server, .. } = call;
+    let CommonCall { client, request, server, .. } = call;
     match command.info.name {
         "PING" => match request.get(1) {
             Some(text) => reply.bulk(text),

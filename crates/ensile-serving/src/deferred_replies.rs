@@ -3,6 +3,7 @@
 //! Invariants:
 //! - R1: a reply goes out once its epoch is durable; if the epoch fails, an error goes out in place of the reply.
 //! - The replies of an epoch wait by one future. The future's waker ends the loop's wait.
+//! - W18: a wake-up that no request waits for, such as a letter's, calls no request that is set aside.
 //! - W16: a reply of an ended connection is not kept, however long its epoch is not durable.
 //!
 //! Neighbours: [`crate::ServingLoop`] parks and fills; [`DurableEpochs`] reports durability.
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use ensile_base::Epoch;
+use ensile_base::sync::{AtomicBool, Ordering};
 use ensile_net::{ConnectionId, LoopWakeUp, NetLoop, ReplySlot, Transport};
 use ensile_resp::{ReplyEncoder, RespVersion};
 
@@ -30,10 +32,35 @@ impl Wake for LoopWaker {
     }
 }
 
-/// A waker that ends the wait of a loop.
-#[must_use]
-pub fn loop_waker(wake_up: &LoopWakeUp) -> Waker {
-    Waker::from(Arc::new(LoopWaker(wake_up.clone())))
+/// As [`LoopWaker`], and the loop learns that this waker was called.
+pub(crate) struct CalledWaker {
+    wake_up: LoopWakeUp,
+    is_called: AtomicBool,
+}
+
+impl CalledWaker {
+    pub(crate) fn new(wake_up: LoopWakeUp) -> Self {
+        Self { wake_up, is_called: AtomicBool::new(false) }
+    }
+
+    /// True if the waker was called since the last call of this function.
+    pub(crate) fn take_called(&self) -> bool {
+        // Acquire: pairs with the store in `wake_by_ref`.
+        self.is_called.swap(false, Ordering::Acquire)
+    }
+}
+
+impl Wake for CalledWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Release: the loop that sees the call sees the cause. The store comes before the wake-up, so the loop that
+        // the wake-up wakes sees the call.
+        self.is_called.store(true, Ordering::Release);
+        self.wake_up.wake();
+    }
 }
 
 /// Memory of a waiting reply beside its bytes: an entry of a list with twice its room, and the heap's own part.
@@ -78,7 +105,8 @@ pub(crate) struct ParkedReplies {
 
 impl ParkedReplies {
     pub(crate) fn new(wake_up: &LoopWakeUp) -> Self {
-        Self { waker: loop_waker(wake_up), durable: Epoch::ZERO, waiting: BTreeMap::new(), sent: Vec::new() }
+        let waker = Waker::from(Arc::new(LoopWaker(wake_up.clone())));
+        Self { waker, durable: Epoch::ZERO, waiting: BTreeMap::new(), sent: Vec::new() }
     }
 
     /// True if an epoch is durable by now.

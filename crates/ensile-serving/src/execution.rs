@@ -17,7 +17,7 @@ use crate::command::CommandInfo;
 use crate::common_commands::{self, CommonCommand};
 use crate::outcome::{ANSWERED, Outcome};
 use crate::reply::{ERROR_BYTES, NewReply, cut_to};
-use crate::served_program::{AheadKey, ServedProgram, ServiceCall};
+use crate::served_program::{AheadKey, CommonCall, ServedProgram, ServiceCall};
 use crate::state::ServingState;
 
 /// Largest number of requests whose memory is requested at once. More requests do not shorten the wait for memory.
@@ -115,7 +115,10 @@ pub(crate) fn carry_out<S: ServedProgram>(
 ) -> Outcome {
     let server = call.server;
     catch_panic(server, reply, |reply| match command {
-        KnownCommand::Common(command) => common_commands::carry_out(call, command, reply),
+        KnownCommand::Common(command) => {
+            let ServiceCall { client, request, server, waker, .. } = call;
+            common_commands::carry_out(CommonCall { client, request, server, waker }, command, reply)
+        }
         KnownCommand::Service(command) => server.service.call(call, command, reply),
     })
     .unwrap_or_else(|panicked| panicked)

@@ -5,21 +5,23 @@
 //!
 //! Neighbours: [`crate::common_commands`] calls; [`Client`] has the version and the name.
 
+use std::task::Waker;
+
 use ensile_resp::{ReplyEncoder, Request, RespVersion, integer};
 
 use crate::client_state::Client;
 use crate::command::is_called;
 use crate::outcome::{ANSWERED, AuthProgress, Outcome};
 use crate::reply::shown_word;
-use crate::served_program::{ServedProgram, ServiceCall};
+use crate::served_program::{CommonCall, ServedProgram};
 use crate::state::ServingState;
 
 /// Longest name of a client in bytes.
 const NAME_BYTES_MAX: usize = 1024;
 
 /// Sets version and name, checks a user, and replies the server's identity.
-pub(crate) fn hello<S: ServedProgram>(call: ServiceCall<'_, S>, reply: &mut ReplyEncoder<'_>) -> Outcome {
-    let ServiceCall { loop_state, client, request, server } = call;
+pub(crate) fn hello<S: ServedProgram>(call: CommonCall<'_, S>, reply: &mut ReplyEncoder<'_>) -> Outcome {
+    let CommonCall { client, request, server, waker } = call;
     let version = match request.get(1) {
         None => client.version,
         Some(b"2") => RespVersion::Resp2,
@@ -55,7 +57,7 @@ pub(crate) fn hello<S: ServedProgram>(call: ServiceCall<'_, S>, reply: &mut Repl
         };
     }
     if let Some(credentials) = credentials
-        && let Err(outcome) = authenticate(server, loop_state, client, credentials, reply)
+        && let Err(outcome) = authenticate(server, client, credentials, waker, reply)
     {
         return outcome;
     }
@@ -108,8 +110,8 @@ pub(crate) fn refuse_users(reply: &mut ReplyEncoder<'_>) -> Outcome {
 }
 
 /// Checks a password, or a user and a password.
-pub(crate) fn auth<S: ServedProgram>(call: ServiceCall<'_, S>, reply: &mut ReplyEncoder<'_>) -> Outcome {
-    let ServiceCall { loop_state, client, request, server } = call;
+pub(crate) fn auth<S: ServedProgram>(call: CommonCall<'_, S>, reply: &mut ReplyEncoder<'_>) -> Outcome {
+    let CommonCall { client, request, server, waker } = call;
     if S::IS_WITHOUT_USERS {
         return refuse_users(reply);
     }
@@ -121,7 +123,7 @@ pub(crate) fn auth<S: ServedProgram>(call: ServiceCall<'_, S>, reply: &mut Reply
             return ANSWERED;
         }
     };
-    match authenticate(server, loop_state, client, credentials, reply) {
+    match authenticate(server, client, credentials, waker, reply) {
         Ok(()) => {
             reply.simple("OK");
             ANSWERED
@@ -136,13 +138,13 @@ pub(crate) fn auth<S: ServedProgram>(call: ServiceCall<'_, S>, reply: &mut Reply
 /// The step after the written error; [`Outcome::Busy`], with nothing written, while the check goes on elsewhere.
 fn authenticate<S: ServedProgram>(
     server: &ServingState<S>,
-    loop_state: &mut S::LoopState,
     client: &mut Client<S::ClientState>,
     credentials: Credentials<'_>,
+    waker: &Waker,
     reply: &mut ReplyEncoder<'_>,
 ) -> Result<(), Outcome> {
     let Credentials { user, password } = credentials;
-    match server.service.authenticate(loop_state, client, user, password) {
+    match server.service.authenticate(client, user, password, waker) {
         Ok(AuthProgress::Authenticated) => Ok(()),
         Ok(AuthProgress::Waits) => Err(Outcome::Busy),
         Err(refusal) => {

@@ -38,6 +38,7 @@ mod reply;
 
 mod client_state;
 mod log_notices;
+mod loop_poll;
 mod mail;
 mod state;
 
@@ -53,7 +54,13 @@ mod dispatch;
 
 mod deferred_replies;
 
+mod loop_core;
+
 mod loop_clients;
+
+mod request_serving;
+
+mod busy_poll;
 
 mod serving_loop;
 
@@ -62,16 +69,16 @@ pub mod threads;
 
 pub use client_state::{Client, ClientState, ReplySilence, ServedClient};
 pub use common_commands::{all_commands, client_command};
-pub use deferred_replies::loop_waker;
 pub use durable_epochs::{CheckpointWait, DurableEpoch, DurableEpochs, LogState};
 pub use execution::TOGETHER;
 pub use figures::ServerFigures;
 pub use info::InfoText;
 pub use latency::{Latency, LatencyBucket};
 pub use limits::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS, LIMITS, QUEUED_REPLY_BYTES, REPLY_BYTES};
+pub use loop_poll::LoopPoll;
 pub use mail::{LoopClients, LoopMail};
 pub use outcome::{ANSWERED, AuthProgress, AuthRefusal, Outcome, RightsRefusal};
 pub use reply::NewReply;
-pub use served_program::{AheadKey, Exec, ServedProgram, ServiceCall};
+pub use served_program::{AheadKey, BusyCall, Exec, LoopParts, ServedProgram, ServiceCall};
 pub use serving_loop::{END_WAIT, ServingLoop};
 pub use state::ServingState;

@@ -6,6 +6,7 @@
 //! Neighbours: `ensile-services` and `ensile-server` implement [`ServedProgram`]; [`crate::ServingLoop`] serves.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use ensile_base::sync::Ordering;
@@ -17,6 +18,7 @@ use crate::command::CommandInfo;
 use crate::durable_epochs::DurableEpochs;
 use crate::figures::ServerFigures;
 use crate::info::InfoText;
+use crate::loop_poll::LoopPoll;
 use crate::mail::{LoopClients, LoopMail};
 use crate::outcome::{AuthProgress, AuthRefusal, Outcome, RightsRefusal};
 use crate::queue::CommandQueue;
@@ -36,6 +38,9 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
     /// ends.
     const IS_WITHOUT_USERS: bool;
 
+    /// Text of the error `BUSY`, for requests of other clients during a long request ([`LoopPoll`]).
+    const BUSY: &'static str = "a long request is under way";
+
     /// A command of the program, with its description.
     type Command: AsRef<CommandInfo> + Sync + 'static;
     /// State of a loop, used on the loop's thread only.
@@ -54,9 +59,8 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
         Self::commands().iter().find(|command| crate::command::is_called(name, command.as_ref().name))
     }
 
-    /// Makes the state of a loop, on the loop's thread. The wake-up of `mail` ends a wait of the loop, and the requests
-    /// that are set aside are called again.
-    fn begin_loop(&self, mail: &Arc<LoopMail<Self::Letter>>) -> Self::LoopState;
+    /// Makes the state of a loop, on the loop's thread.
+    fn begin_loop(&self, parts: LoopParts<Self::Letter>) -> Self::LoopState;
 
     /// Takes a letter to a loop, on the loop's thread.
     fn take_letter(
@@ -100,6 +104,19 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
         reply: &mut NewReply<'_>,
     ) -> Outcome;
 
+    /// Carries a request out while a long request is under way, for a command with the flag `allow_busy`. After
+    /// [`Outcome::Busy`] nothing may be written, and the request is called again: behind a wake-up of
+    /// [`BusyCall::waker`], and by [`call`](Self::call) behind the end of the long request.
+    fn call_while_busy(
+        &self,
+        call: BusyCall<'_, Self>,
+        command: &'static Self::Command,
+        reply: &mut NewReply<'_>,
+    ) -> Outcome {
+        let _ = (call, command, reply);
+        Outcome::Busy
+    }
+
     /// Carries out the requests that `MULTI` has queued, and writes the array of their replies.
     /// [`Exec::call_each_alone`] carries out each request by itself; [`Exec::call_each`] serves a program with
     /// transactions.
@@ -116,18 +133,18 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
     }
 
     /// Checks a user and a password (`AUTH`, `HELLO`). `None` as the user is the default user. A program without users
-    /// is not asked. After [`AuthProgress::Waits`] the same request is called again behind a wake-up of the loop.
+    /// is not asked. After [`AuthProgress::Waits`] the same request is called again behind a call of `waker`.
     ///
     /// # Errors
     /// [`AuthRefusal`]: the client stays as it was.
     fn authenticate(
         &self,
-        state: &mut Self::LoopState,
         client: &mut Client<Self::ClientState>,
         user: Option<&[u8]>,
         password: &[u8],
+        waker: &Waker,
     ) -> Result<AuthProgress, AuthRefusal> {
-        let _ = (state, client, user, password);
+        let _ = (client, user, password, waker);
         Err(AuthRefusal { code: "WRONGPASS", text: "invalid username-password pair or user is disabled." })
     }
 
@@ -210,6 +227,17 @@ impl<S: ServedProgram> ServingState<S> {
     }
 }
 
+/// The parts of a loop that a program needs.
+#[derive(Clone, Debug)]
+pub struct LoopParts<L> {
+    /// Letters to the loop.
+    pub mail: Arc<LoopMail<L>>,
+    /// Waker of the loop: the requests that are set aside ([`Outcome::Busy`]) are called again.
+    pub waker: Waker,
+    /// Serves other connections of the loop during a long request.
+    pub poll: LoopPoll,
+}
+
 /// A request under way, its client, and the loop that carries the request out.
 #[derive(Debug)]
 pub struct ServiceCall<'c, S: ServedProgram> {
@@ -221,6 +249,30 @@ pub struct ServiceCall<'c, S: ServedProgram> {
     pub request: Request<'c>,
     /// State that the server's loops share.
     pub server: &'c ServingState<S>,
+    /// Waker of the loop: the requests that are set aside are called again.
+    pub waker: &'c Waker,
+}
+
+/// A request that comes while a long request of another client is under way on the same loop (W19).
+#[derive(Debug)]
+pub struct BusyCall<'c, S: ServedProgram> {
+    /// The client that sent the request.
+    pub client: &'c mut Client<S::ClientState>,
+    /// The request: the command's name and its arguments.
+    pub request: Request<'c>,
+    /// State that the server's loops share.
+    pub server: &'c ServingState<S>,
+    /// Waker of the loop: the requests that are set aside are called again.
+    pub waker: &'c Waker,
+}
+
+/// A request of a command of every server. The program's state of the loop is not needed.
+pub(crate) struct CommonCall<'c, S: ServedProgram> {
+    pub(crate) client: &'c mut Client<S::ClientState>,
+    pub(crate) request: Request<'c>,
+    pub(crate) server: &'c ServingState<S>,
+    /// Waker of requests that are set aside.
+    pub(crate) waker: &'c Waker,
 }
 
 /// The queued requests of a client at `EXEC`.
@@ -233,6 +285,8 @@ pub struct Exec<'e, S: ServedProgram> {
     pub(crate) queue: &'e CommandQueue,
     /// State that the server's loops share.
     pub server: &'e ServingState<S>,
+    /// Waker of the loop: the requests that are set aside are called again.
+    pub waker: &'e Waker,
 }
 
 /// A key of a request that comes next.

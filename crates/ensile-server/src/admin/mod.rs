@@ -80,7 +80,9 @@ pub(crate) fn parameters(server: &ServedDatabase) -> Vec<(&'static str, String)>
     let memory = server.db().stats().memory.bytes_max.unwrap_or(0).to_string();
     let slower_than = server.slow_log().slower_than().to_string();
     let slow_max = server.slow_log().entries_max().to_string();
-    let threshold = server.script_millis_max().to_string();
+    let times = server.script_times().now();
+    let threshold = times.busy_millis.to_string();
+    let script_limit = times.millis_max.to_string();
     [
         ("maxmemory", memory.as_str()),
         ("appendonly", yes_or_no(server.has_log())),
@@ -88,6 +90,7 @@ pub(crate) fn parameters(server: &ServedDatabase) -> Vec<(&'static str, String)>
         ("save", ""),
         ("busy-reply-threshold", threshold.as_str()),
         ("lua-time-limit", threshold.as_str()),
+        ("script-time-limit", script_limit.as_str()),
         ("slowlog-log-slower-than", slower_than.as_str()),
         ("slowlog-max-len", slow_max.as_str()),
         ("multi-rollback", yes_or_no(server.rolls_back())),
@@ -193,6 +196,8 @@ fn settings_of(request: Request<'_>) -> Result<Vec<Setting<'_>>, String> {
 enum Setting<'r> {
     Appendfsync(Appendfsync),
     MultiRollback(bool),
+    /// Time of a script in milliseconds from which other clients get `BUSY`.
+    BusyMillis(u64),
     /// Longest time of a script in milliseconds.
     ScriptMillis(u64),
     Password(&'r [u8]),
@@ -203,12 +208,13 @@ enum Setting<'r> {
 }
 
 impl<'r> Setting<'r> {
-    const NAMES: [&'static str; 7] = [
+    const NAMES: [&'static str; 8] = [
         "appendfsync",
         "busy-reply-threshold",
         "lua-time-limit",
         "multi-rollback",
         "requirepass",
+        "script-time-limit",
         "slowlog-log-slower-than",
         "slowlog-max-len",
     ];
@@ -230,11 +236,12 @@ impl<'r> Setting<'r> {
                 .map(Self::Appendfsync)
                 .ok_or_else(|| refused("argument(s) must be one of the following: everysec, always, no"));
         }
-        if is_called(name, "busy-reply-threshold") || is_called(name, "lua-time-limit") {
+        let is_limit = is_called(name, "script-time-limit");
+        if is_limit || is_called(name, "busy-reply-threshold") || is_called(name, "lua-time-limit") {
             let millis = ensile_resp::integer(value).and_then(|millis| u64::try_from(millis).ok());
             return millis
                 .filter(|millis| *millis > 0)
-                .map(Self::ScriptMillis)
+                .map(if is_limit { Self::ScriptMillis } else { Self::BusyMillis })
                 .ok_or_else(|| refused("argument must be a positive number of milliseconds"));
         }
         if is_called(name, "slowlog-log-slower-than") || is_called(name, "slowlog-max-len") {
@@ -280,7 +287,8 @@ impl<'r> Setting<'r> {
         match self {
             Self::Appendfsync(appendfsync) => server.set_appendfsync(appendfsync),
             Self::MultiRollback(rolls_back) => server.set_rolls_back(rolls_back),
-            Self::ScriptMillis(millis) => server.set_script_millis_max(millis),
+            Self::BusyMillis(millis) => server.script_times().set_busy_millis(millis),
+            Self::ScriptMillis(millis) => server.script_times().set_millis_max(millis),
             Self::SlowerThan(micros) => server.slow_log().set_slower_than(micros),
             Self::SlowMax(entries) => server.slow_log().set_entries_max(entries),
             Self::Password(password) => server.set_password(password),

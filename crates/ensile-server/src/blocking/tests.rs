@@ -102,7 +102,8 @@ impl Rig {
 
     /// What a client has received since the last call, with a space for each line end.
     fn heard(&mut self, client: ClientId) -> String {
-        let bytes = self.server.transport_mut().received_bytes(client);
+        let transport = self.server.transport_mut();
+        let bytes = transport.received_bytes(client);
         let (_, seen) = self.seen.iter_mut().find(|(of, _)| *of == client).expect("a client of the test");
         let text = String::from_utf8_lossy(&bytes[*seen..]).replace("\r\n", " ").trim_end().to_owned();
         *seen = bytes.len();

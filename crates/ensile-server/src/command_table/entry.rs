@@ -14,7 +14,7 @@ pub(super) const WRITE_SLOW: &[&str] = &["write", "denyoom"];
 pub(super) const DELETE: &[&str] = &["write", "fast"];
 pub(super) const DELETE_SLOW: &[&str] = &["write"];
 pub(super) const ADMIN: &[&str] = &["admin", "noscript"];
-pub(super) const CONNECTION: &[&str] = &["noscript", "fast"];
+pub(super) const CONNECTION: &[&str] = &["noscript", "fast", "allow_busy"];
 
 pub(super) const NO_KEYS: (i64, i64, i64) = (0, 0, 0);
 pub(super) const FIRST: (i64, i64, i64) = (1, 1, 1);

@@ -80,7 +80,7 @@ const SUBCOMMANDS: [Subcommand; 6] = [
     Subcommand::new("LOAD", 3),
     Subcommand::new("EXISTS", -3),
     Subcommand::new("FLUSH", -2),
-    Subcommand::new("KILL", 2),
+    Subcommand::new("KILL", 2).flags(&["allow_busy"]),
     Subcommand::new("DEBUG", 3),
     Subcommand::new("HELP", 2),
 ];

@@ -219,7 +219,7 @@ pub(super) fn script_arguments<'c>(call: &ScriptCall<'c, '_>) -> Result<ScriptAr
     Ok(ScriptArguments {
         keys: words().take(count).collect(),
         arguments: words().skip(count).collect(),
-        millis_max: call.server.script_millis_max(),
+        times: call.server.script_times().now(),
     })
 }
 

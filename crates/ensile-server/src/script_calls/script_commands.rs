@@ -59,7 +59,10 @@ fn refused_source(text: Vec<u8>) -> CommandError {
 
 /// Takes the loop's state of Lua, or makes the state.
 fn take_lua(server: &ServedDatabase, loop_state: &mut LoopData) -> Result<Box<LuaState>, CommandError> {
-    let made = || LuaState::new(&loop_state.scripts, server.calendar().clone(), REDIS_VERSION).map(Box::new);
+    let made = || {
+        LuaState::new(&loop_state.scripts, &loop_state.poll, server.calendar().clone(), REDIS_VERSION)
+            .map(Box::new)
+    };
     loop_state
         .lua
         .take()
@@ -161,11 +164,7 @@ pub(crate) fn script(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome 
             reply.fail("ERR", "SCRIPT FLUSH only support SYNC|ASYNC option");
         }
     } else if is_called(subcommand, "KILL") {
-        if server.kill_scripts() {
-            reply.write(|reply| reply.simple("OK"));
-        } else {
-            reply.fail("NOTBUSY", "No scripts in execution right now.");
-        }
+        kill(server, reply);
     } else if is_called(subcommand, "HELP") {
         reply.write(|reply| {
             reply.array(HELP.len());
@@ -175,6 +174,15 @@ pub(crate) fn script(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome 
         reply.fail("ERR", "SCRIPT DEBUG is not available in this version of ensile");
     }
     ANSWERED
+}
+
+/// `SCRIPT KILL`: ends the running scripts of all loops.
+pub(crate) fn kill(server: &ServedDatabase, reply: &mut NewReply<'_>) {
+    if server.kill_scripts() {
+        reply.write(|reply| reply.simple("OK"));
+    } else {
+        reply.fail("NOTBUSY", "No scripts in execution right now.");
+    }
 }
 
 /// `SCRIPT LOAD script`

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ensile_resp::{ReplyDecoder, ReplyLimits, RequestBuffer, RespVersion};
-use ensile_serving::{NewReply, REPLY_BYTES};
+use ensile_serving::{LoopPoll, NewReply, REPLY_BYTES};
 use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, Result, StdLib, Value, VmState};
 
@@ -24,6 +24,7 @@ use super::number_text::general;
 use super::raised::{SCRIPT_NAME, early_end, raise_reply, reason_of, reply_text};
 use super::run_guard::{LoopScripts, RunEnd, RunGuard, end_error};
 use super::script_cache::{ScriptHash, hash_of};
+use super::script_times::RunTimes;
 use super::script_values::{NoReply, ValueWriter, value_of};
 use super::shebang::ScriptSource;
 use crate::calendar::Calendar;
@@ -69,8 +70,7 @@ pub(crate) struct CompiledScript {
 pub(crate) struct ScriptArguments<'r> {
     pub(crate) keys: Vec<&'r [u8]>,
     pub(crate) arguments: Vec<&'r [u8]>,
-    /// Longest time of the run in milliseconds.
-    pub(crate) millis_max: u64,
+    pub(crate) times: RunTimes,
 }
 
 /// End of a run that is no reply.
@@ -89,12 +89,17 @@ impl LuaState {
     ///
     /// # Errors
     /// Lua has no memory.
-    pub(crate) fn new(scripts: &Arc<LoopScripts>, calendar: Calendar, redis_version: &str) -> Result<Self> {
+    pub(crate) fn new(
+        scripts: &Arc<LoopScripts>,
+        poll: &LoopPoll,
+        calendar: Calendar,
+        redis_version: &str,
+    ) -> Result<Self> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         lua.set_memory_limit(LUA_BYTES_MAX)?;
         let state = Rc::new(RunState::new(calendar.millis()));
-        let guard = Rc::new(RunGuard::new(Arc::clone(scripts), calendar));
+        let guard = Rc::new(RunGuard::new(Arc::clone(scripts), poll.clone(), calendar));
         let sandbox = lua.load(include_str!("sandbox.lua")).set_name("@sandbox").set_mode(ChunkMode::Text);
         let run = sandbox.call(server_table(&lua, &guard, &state, redis_version)?)?;
         let of_hook = Rc::clone(&guard);
@@ -167,7 +172,7 @@ impl LuaState {
         reply: &mut NewReply<'_>,
     ) -> std::result::Result<(), RunFailure> {
         debug_assert!(reply.is_empty(), "a run begins a reply");
-        self.guard.begin(given.millis_max);
+        self.guard.begin(given.times);
         self.state.begin();
         let ran = self.run_limited(script, given, host, reply);
         let end = self.guard.finish();
@@ -189,9 +194,13 @@ impl LuaState {
             }
             RunEnd::TooLong(millis) => Err(RunFailure::Stopped(
                 format!(
-                    "ERR the script has run longer than busy-reply-threshold ({millis} ms), and is rolled back"
+                    "ERR the script has run longer than script-time-limit ({millis} ms), and is rolled back"
                 )
                 .into_bytes(),
+            )),
+            RunEnd::ServerEnds => Err(RunFailure::Stopped(
+                b"ERR the server ends, and the script is rolled back: send it again once the server runs"
+                    .to_vec(),
             )),
             RunEnd::MemoryFull => Err(self.raised(&format!(
                 "the script needs more than {LUA_BYTES_MAX} bytes of memory, and is rolled back"

@@ -1,7 +1,8 @@
 //! Scripts in Lua, and procedures of the program. They know nothing of the server: a host calls commands for them.
 //!
 //! Files, in the order from below:
-//! - `number_text` writes numbers, `shebang` reads a script's options, `script_cache` has the sources of scripts.
+//! - `number_text` writes numbers, `shebang` reads a script's options, `script_cache` has the sources of scripts,
+//!   `script_times` the settings.
 //! - `run_guard` has the limits and the early end of a run, `raised` has the errors. `command_host` is the host.
 //! - `library_parts`, `bits`, `json`, `message_pack` and `libraries` are functions for scripts, and `sandbox.lua` shows
 //!   them.
@@ -23,6 +24,7 @@ mod procedures;
 mod raised;
 mod run_guard;
 mod script_cache;
+mod script_times;
 mod script_values;
 mod shebang;
 
@@ -32,3 +34,4 @@ pub(crate) use procedures::Procedures;
 pub use procedures::{ProcedureCall, ProcedureError, ReplyValue};
 pub(crate) use run_guard::LoopScripts;
 pub(crate) use script_cache::{ScriptCache, ScriptHash, hash_from, hash_of, hex_of};
+pub(crate) use script_times::{ScriptTimes, millis_of};

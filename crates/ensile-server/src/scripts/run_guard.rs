@@ -1,6 +1,8 @@
 //! The end of a run before its script's end: a limit, `SCRIPT KILL`, or an error of the engine.
 //!
-//! Invariant: no script catches the end. The end stays noted, and each call that would catch an error asks for the end.
+//! Invariants:
+//! - No script catches the end. The end stays noted, and each call that would catch an error asks for the end.
+//! - W19: a run that takes long has its loop serve the other clients now and then.
 //!
 //! Neighbours: `lua_state` has the hook that looks at the limits; `SCRIPT KILL` sets the flag of every loop.
 
@@ -9,7 +11,9 @@ use std::sync::Arc;
 
 use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicBool, AtomicUsize, Ordering};
+use ensile_serving::LoopPoll;
 
+use super::script_times::RunTimes;
 use crate::calendar::Calendar;
 
 /// Number of walked values between two looks at the limits.
@@ -55,6 +59,8 @@ impl LoopScripts {
 pub(crate) enum RunEnd {
     /// `SCRIPT KILL`.
     Killed,
+    /// The server ends.
+    ServerEnds,
     /// The script has run longer than this number of milliseconds.
     TooLong(u64),
     /// The script needs more memory than a state has.
@@ -77,6 +83,9 @@ pub(crate) struct RunGuard {
     calendar: Calendar,
     /// Clock that no change of the machine's time moves.
     steady: Clock,
+    poll: LoopPoll,
+    /// Time in milliseconds of the steady clock from which the loop serves others next.
+    poll_millis: Cell<u64>,
     /// Time of the run's end in milliseconds, of the steady clock.
     until_millis: Cell<u64>,
     /// Longest time of a run in milliseconds.
@@ -91,11 +100,13 @@ pub(crate) struct RunGuard {
 }
 
 impl RunGuard {
-    pub(super) fn new(scripts: Arc<LoopScripts>, calendar: Calendar) -> Self {
+    pub(super) fn new(scripts: Arc<LoopScripts>, poll: LoopPoll, calendar: Calendar) -> Self {
         Self {
             scripts,
             calendar,
             steady: Clock::machine(),
+            poll,
+            poll_millis: Cell::new(u64::MAX),
             until_millis: Cell::new(u64::MAX),
             millis_max: Cell::new(u64::MAX),
             end: RefCell::new(None),
@@ -114,11 +125,13 @@ impl RunGuard {
     }
 
     /// Begins a run.
-    pub(super) fn begin(&self, millis_max: u64) {
+    pub(super) fn begin(&self, times: RunTimes) {
         debug_assert!(!self.has_ended(), "the run before was finished");
-        self.millis_max.set(millis_max);
         self.looks.set(0);
-        self.until_millis.set(self.steady_millis().saturating_add(millis_max));
+        let begun_millis = self.steady_millis();
+        self.millis_max.set(times.millis_max);
+        self.until_millis.set(begun_millis.saturating_add(times.millis_max));
+        self.poll_millis.set(begun_millis.saturating_add(times.busy_millis));
         self.end.replace(None);
         self.line.set(None);
         // Relaxed, both: see `LoopScripts::kill`.
@@ -140,14 +153,29 @@ impl RunGuard {
         debug_assert!(self.until_millis.get() > 0, "a run has begun");
         self.looks.set(self.looks.get() + 1);
         if !self.has_ended() {
+            let now_millis = self.steady_millis();
+            if now_millis >= self.poll_millis.get() {
+                self.serve_others(now_millis);
+            }
             // Relaxed: see `LoopScripts::kill`.
             if self.scripts.is_killed.load(Ordering::Relaxed) {
                 self.end(RunEnd::Killed);
-            } else if self.steady_millis() > self.until_millis.get() {
+            } else if now_millis > self.until_millis.get() {
                 self.end(RunEnd::TooLong(self.millis_max.get()));
             }
         }
         self.has_ended()
+    }
+
+    /// Has the loop serve its other clients.
+    #[cold]
+    fn serve_others(&self, now_millis: u64) {
+        if self.poll.serve_others() {
+            self.end(RunEnd::ServerEnds);
+        }
+        // The clock of a test stands still during a script.
+        let pause = u64::from(!self.calendar.is_manual());
+        self.poll_millis.set(now_millis.saturating_add(pause));
     }
 
     /// Looks at the limits, before a function of the server.

@@ -2,6 +2,7 @@
 
 mod access;
 mod admin;
+mod busy;
 mod clients;
 mod collections;
 mod databases;

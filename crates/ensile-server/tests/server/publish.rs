@@ -176,7 +176,8 @@ fn r1_a_message_waits_for_the_publishers_earlier_writes() {
 #[test]
 fn a_listener_that_takes_nothing_is_disconnected_at_a_limit() {
     let mut rig = Rig::new();
-    let (slow, quick) = (rig.clients().connect(1 << 20, 1 << 10), rig.connect());
+    let slow = rig.clients().connect(1 << 20, 1 << 10);
+    let quick = rig.connect();
     rig.play_as(slow, "SUBSCRIBE c | *3..");
     let text = vec![b'x'; 8 << 20];
     let publisher = rig.client;

@@ -3,6 +3,7 @@
 //! A test writes requests and replies as lines: `GET a | $1 x`. The reply stands as its bytes, with a space for each
 //! line end, so types are visible in both versions of the protocol.
 
+use std::cell::RefMut;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ impl Rig {
         Self { server, clock: clock.clone(), client, syncs: true, seen: Vec::new() }
     }
 
-    pub(crate) fn clients(&mut self) -> &mut SimulatedTransport {
+    pub(crate) fn clients(&mut self) -> RefMut<'_, SimulatedTransport> {
         self.server.transport_mut()
     }
 
@@ -119,7 +120,8 @@ impl Rig {
         if !self.seen.iter().any(|(of, _)| *of == client) {
             self.seen.push((client, 0));
         }
-        let bytes = self.server.transport_mut().received_bytes(client);
+        let transport = self.server.transport_mut();
+        let bytes = transport.received_bytes(client);
         let (_, at) = self.seen.iter_mut().find(|(of, _)| *of == client)?;
         let mut decoder = ReplyDecoder::new(ReplyLimits::default());
         let length = decoder.decode(&bytes[*at..]).expect("a reply is RESP")?.consumed_bytes();

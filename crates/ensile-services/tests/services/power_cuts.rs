@@ -79,7 +79,8 @@ impl<E: Exercised> Worker<E> {
     fn receive<S: Service>(&mut self, rig: &mut Rig<S>) -> u64 {
         let Some(client) = self.client else { return 0 };
         let mut decoder = ReplyDecoder::new(ReplyLimits::default());
-        let received = rig.clients().received_bytes(client);
+        let clients = rig.clients();
+        let received = clients.received_bytes(client);
         let mut acknowledged = 0;
         while let Some(reply) = decoder.decode(&received[self.taken..]).expect("it is RESP") {
             let said = in_words(reply.reply());

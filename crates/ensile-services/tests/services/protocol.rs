@@ -118,7 +118,8 @@ fn refusals_wait<S: Service>(open: Open<S>, first: &[&str], refused: &[(&str, &s
         }
         rig.steps(50);
         for (client, (line, _)) in clients.iter().zip(refused) {
-            let told = rig.clients().received_bytes(*client);
+            let clients = rig.clients();
+            let told = clients.received_bytes(*client);
             assert_eq!(told, b"+PONG\r\n", "R2: what it tells of is not durable: {line}");
         }
         rig.keeps = true;
@@ -423,7 +424,8 @@ fn what_is_behind_a_shutdown_is_not_carried_out() {
 fn w14_a_shutdown_loses_no_reply_of_a_client_that_still_sends() {
     for seed in 0..20 {
         let mut rig = Rig::on(&SimDisk::new(), 30 + seed, PersistentTable::open, LIMITS);
-        let (busy, mute) = (rig.clients().connect(50, 7), rig.clients().connect(5, 0));
+        let busy = rig.clients().connect(50, 7);
+        let mute = rig.clients().connect(5, 0);
         rig.told(&["SET a 1"]);
         // What is replied now waits until the objects are closed.
         rig.keeps = false;

@@ -1,5 +1,6 @@
 //! A server over simulated sockets and a simulated disk, whose steps a test drives, and its clients.
 
+use std::cell::RefMut;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -89,7 +90,7 @@ impl<S: Service> Rig<S> {
         Ok(Self { server, service, clock, keeps: true, notices })
     }
 
-    pub(crate) fn clients(&mut self) -> &mut SimulatedTransport {
+    pub(crate) fn clients(&mut self) -> RefMut<'_, SimulatedTransport> {
         self.server.transport_mut()
     }
 

@@ -2,9 +2,11 @@
 //!
 //! A request of `DO` and an `EXEC` wait for the gate; other requests do not.
 
+use std::cell::RefMut;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -14,12 +16,15 @@ use ensile_net::{ListenAddress, NetLimits};
 use ensile_serving::command::CommandInfo;
 use ensile_serving::{
     AheadKey, AuthProgress, AuthRefusal, Client, ClientState, DurableEpoch, DurableEpochs, Exec, InfoText,
-    LogState, LoopMail, NewReply, Outcome, ServedProgram, ServerFigures, ServiceCall, ServingLoop,
+    LogState, LoopParts, NewReply, Outcome, ServedProgram, ServerFigures, ServiceCall, ServingLoop,
     ServingState,
 };
 
 /// Password of the program, if the program has one.
 pub(crate) const PASSWORD: &str = "secret";
+
+/// Number of times that a long request has its loop serve others.
+const LONG_POLLS: usize = 200;
 
 /// A program with a gate.
 #[derive(Default)]
@@ -76,9 +81,10 @@ impl AsRef<CommandInfo> for GateCommand {
     }
 }
 
-static COMMANDS: [GateCommand; 4] = [
+static COMMANDS: [GateCommand; 5] = [
     GateCommand(CommandInfo::new("DO", 2, &["write"], (0, 0, 0), "Replies the word, if the gate is open")),
     GateCommand(CommandInfo::new("NOTE", 2, &["write"], (0, 0, 0), "Replies the word")),
+    GateCommand(CommandInfo::new("LONG", 1, &["write"], (0, 0, 0), "Opens the gate, and takes long")),
     GateCommand(CommandInfo::new("WHERE", 1, &["readonly"], (0, 0, 0), "Replies database and name")),
     GateCommand(CommandInfo::new("PANIC", 1, &["write"], (0, 0, 0), "Panics")),
 ];
@@ -89,7 +95,7 @@ impl ServedProgram for Gate {
     const IS_WITHOUT_USERS: bool = false;
 
     type Command = GateCommand;
-    type LoopState = ();
+    type LoopState = LoopParts<()>;
     type ClientState = GateClient;
     type Letter = ();
 
@@ -97,9 +103,11 @@ impl ServedProgram for Gate {
         &COMMANDS
     }
 
-    fn begin_loop(&self, _: &Arc<LoopMail<()>>) {}
+    fn begin_loop(&self, parts: LoopParts<()>) -> LoopParts<()> {
+        parts
+    }
 
-    fn prefetch(&self, (): &mut (), _: &[AheadKey<'_>]) {}
+    fn prefetch(&self, _: &mut LoopParts<()>, _: &[AheadKey<'_>]) {}
 
     fn call(
         &self,
@@ -110,6 +118,13 @@ impl ServedProgram for Gate {
         if command.0.name == "DO" && !self.is_open() {
             call.client.own.token = Some(Arc::clone(&self.token));
             return Outcome::Busy;
+        }
+        if command.0.name == "LONG" {
+            self.is_open.store(true, Ordering::SeqCst);
+            call.loop_state.waker.wake_by_ref();
+            let ends = (0..LONG_POLLS).any(|_| call.loop_state.poll.serve_others());
+            reply.write(|reply| reply.simple(if ends { "ends" } else { "long" }));
+            return Outcome::Reply(Epoch::ZERO);
         }
         self.run(&call, command, reply);
         Outcome::Reply(Epoch::ZERO)
@@ -130,10 +145,10 @@ impl ServedProgram for Gate {
 
     fn authenticate(
         &self,
-        (): &mut (),
         client: &mut Client<GateClient>,
         _: Option<&[u8]>,
         password: &[u8],
+        _: &Waker,
     ) -> Result<AuthProgress, AuthRefusal> {
         client.own.has_authenticated = password == PASSWORD.as_bytes();
         let refusal = AuthRefusal { code: "WRONGPASS", text: "another password" };
@@ -202,7 +217,7 @@ impl Rig {
         Self { server, gate, state, clock }
     }
 
-    pub(crate) fn clients(&mut self) -> &mut SimulatedTransport {
+    pub(crate) fn clients(&mut self) -> RefMut<'_, SimulatedTransport> {
         self.server.transport_mut()
     }
 
@@ -224,7 +239,7 @@ impl Rig {
 
     pub(crate) fn open_gate(&mut self) {
         self.gate.is_open.store(true, Ordering::SeqCst);
-        self.server.wake_up().wake();
+        self.server.waker().wake_by_ref();
     }
 
     pub(crate) fn step(&mut self) -> bool {

@@ -24,7 +24,7 @@ fn w18_requests_behind_one_that_is_set_aside_wait_and_other_clients_go_on() {
         rig.run_until_set_aside();
         let other = rig.send(b"NOTE c\r\n");
         rig.run("another client is served", |rig| rig.received(other) == "+c\r\n");
-        rig.server.wake_up().wake();
+        rig.server.waker().wake_by_ref();
         rig.steps(20);
         assert_eq!((rig.server.set_aside_count(), rig.received(first).as_str()), (1, ""), "seed {seed}");
         rig.open_gate();
@@ -32,6 +32,32 @@ fn w18_requests_behind_one_that_is_set_aside_wait_and_other_clients_go_on() {
         assert_eq!(rig.done(), ["c", "a", "b"], "W18, seed {seed}");
         assert_eq!(rig.server.set_aside_count(), 0);
     }
+}
+
+#[test]
+fn w19_a_wake_up_during_a_long_request_is_for_the_requests_that_wait() {
+    for seed in 0..SEEDS {
+        let mut rig = Rig::new(seed, LIMITS);
+        let first = rig.send(b"DO a\r\nNOTE b\r\n");
+        rig.run_until_set_aside();
+        let long = rig.send(b"LONG\r\n");
+        rig.run("the first client is served", |rig| rig.received(first) == "+a\r\n+b\r\n");
+        rig.run("the long request is replied", |rig| rig.received(long) == "+long\r\n");
+    }
+}
+
+#[test]
+fn w18_a_letter_calls_no_request_that_is_set_aside() {
+    let mut rig = Rig::new(0, LIMITS);
+    let client = rig.send(b"DO a\r\n");
+    rig.run_until_set_aside();
+    rig.gate.is_open.store(true, Ordering::SeqCst);
+    // A letter ends the loop's wait in the same way.
+    rig.server.wake_up().wake();
+    rig.steps(20);
+    assert_eq!((rig.server.set_aside_count(), rig.received(client).as_str()), (1, ""));
+    rig.open_gate();
+    rig.run("it is served", |rig| rig.received(client) == "+a\r\n");
 }
 
 #[test]
@@ -94,7 +120,7 @@ fn a_connection_that_ends_drops_the_state_of_its_client() {
         assert_eq!(Arc::strong_count(&rig.gate.token), 2, "the client holds the token");
         rig.clients().vanish(client);
         rig.run("its end is seen", |rig| {
-            rig.server.wake_up().wake();
+            rig.server.waker().wake_by_ref();
             Arc::strong_count(&rig.gate.token) == 1
         });
         assert_eq!(rig.server.set_aside_count(), 0, "seed {seed}");
@@ -124,7 +150,7 @@ fn an_exec_that_is_set_aside_begins_anew_with_the_database_and_the_name_of_its_c
     let mut rig = Rig::new(1, LIMITS);
     let client = rig.send(b"MULTI\r\nWHERE\r\nSELECT 3\r\nCLIENT SETNAME x\r\nEXEC\r\nWHERE\r\n");
     rig.run_until_set_aside();
-    rig.server.wake_up().wake();
+    rig.server.waker().wake_by_ref();
     rig.steps(20);
     rig.open_gate();
     let told = format!("+OK\r\n{}*3\r\n+0/\r\n+OK\r\n+OK\r\n+3/x\r\n", "+QUEUED\r\n".repeat(3));
