@@ -187,7 +187,13 @@ impl ReplyQueue {
     /// Bytes that are told and not sent, or kept to be told.
     #[must_use]
     pub fn unsent_bytes(&self) -> usize {
-        self.sending.len() - self.sent_bytes + self.waiting_bytes
+        self.ready_bytes() + self.waiting_bytes
+    }
+
+    /// Bytes that may be sent now: no earlier place is open.
+    #[must_use]
+    pub fn ready_bytes(&self) -> usize {
+        self.sending.len() - self.sent_bytes
     }
 
     /// Replies that are reserved and not told, and those behind them.

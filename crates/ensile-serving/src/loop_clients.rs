@@ -12,7 +12,7 @@ use ensile_net::{ConnectionId, Transport};
 
 use crate::client_state::{Client, ServedClient};
 use crate::deferred_replies::PARKED_BYTES;
-use crate::limits::PUSHED_BYTES_MAX;
+use crate::limits::{LIMITS, PUSHED_BYTES_MAX};
 use crate::loop_core::LoopCore;
 use crate::mail::LoopClients;
 use crate::served_program::ServedProgram;
@@ -38,7 +38,9 @@ impl<T: Transport, S: ServedProgram> LoopClients<S::ClientState> for LoopCore<T,
         let Self { net, sessions, parked, state, .. } = self;
         let session = sessions.get_mut(&id).and_then(Option::as_mut);
         let (Some(session), Some((_, replies))) = (session, net.parts(id)) else { return };
-        if replies.unsent_bytes() + bytes.len() > PUSHED_BYTES_MAX {
+        // Bytes that wait for the disk are no sign of a slow client. The limit of unsent bytes (W2) holds for them.
+        let is_slow = replies.ready_bytes() + bytes.len() > PUSHED_BYTES_MAX;
+        if is_slow || replies.unsent_bytes() + bytes.len() + PARKED_BYTES > LIMITS.unsent_bytes_max {
             // Relaxed: a figure for people.
             state.slow_listeners.fetch_add(1, Ordering::Relaxed);
             net.close(id);
