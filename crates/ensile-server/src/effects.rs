@@ -99,6 +99,12 @@ impl Effects {
         self.message_bytes = mark.message_bytes;
     }
 
+    /// The messages, the earliest first.
+    #[inline]
+    pub(crate) fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
     /// Takes the messages, the earliest first.
     pub(crate) fn take_messages(&mut self) -> Vec<Message> {
         self.message_bytes = 0;

@@ -23,6 +23,7 @@ use ensile_resp::Request;
 use ensile_serving::{ANSWERED, AheadKey, Client, Exec, NewReply, Outcome};
 
 use crate::blocking::{KeyWait, LookTerms, UnblockReason, Wait, WaitedKey, WaiterName};
+use crate::channels::LoopChannels;
 use crate::command::{Command, CommandFunction, TransactionFunction};
 use crate::commands::{CommandError, CommandResult, DataCall};
 use crate::contest::{Contest, RunPermit};
@@ -98,7 +99,8 @@ pub(crate) fn run_command(
         match ended {
             Ok(None) => break,
             Ok(Some((epoch, found))) => {
-                take_place(server, &mut call.loop_state.effects, call.client, epoch);
+                let LoopData { channels, effects, .. } = &mut *call.loop_state;
+                take_place(server, channels, effects, call.client, epoch);
                 if let Some(outcome) = end_look(server, &mut call, &mut wait, epoch, found) {
                     call.client.own.wait = wait;
                     return outcome;
@@ -135,10 +137,11 @@ fn commit_set_aside(
     mut pending: PendingCommit,
     reply: &mut NewReply<'_>,
 ) -> Result<Option<Outcome>, Error> {
-    match pending.try_commit(&call.loop_state.waker) {
+    let channels = &call.loop_state.channels;
+    match pending.try_commit(channels, &call.loop_state.waker) {
         Ok(epoch) => {
             reply.append(&pending.reply);
-            take_place(server, &mut pending.effects, call.client, epoch);
+            take_place(server, channels, &mut pending.effects, call.client, epoch);
             Ok(end_look(server, call, wait, epoch, pending.found))
         }
         Err(Error::Busy) => {
@@ -271,7 +274,12 @@ fn run_once(
     let terms = RunTerms { now_millis: server.now_millis(), look };
     let ran = run_in(server, tx, call, function, terms, reply);
     let (ran, found) = found_in(ran, look.may_wait);
-    (finish(server, tx, ran, &call.loop_state.waker), found)
+    let LoopData { channels, effects, waker, .. } = &*call.loop_state;
+    if !channels.have_room(effects.messages(), waker) {
+        // As a commit that would wait: the run comes again, or its transaction waits (J4).
+        return (Err(Error::Busy), found);
+    }
+    (finish(server, tx, ran, waker), found)
 }
 
 /// Carries out a command again in a transaction that outlives the call: a commit that would wait stays registered for
@@ -305,13 +313,19 @@ fn set_aside(
 /// Has the effects of a transaction take place that has committed. A message rests on the replies that its publisher
 /// has got so far (R1, J2).
 #[inline]
-fn take_place(server: &ServedDatabase, effects: &mut Effects, client: &Client<ClientData>, epoch: Epoch) {
+fn take_place(
+    server: &ServedDatabase,
+    channels: &LoopChannels,
+    effects: &mut Effects,
+    client: &Client<ClientData>,
+    epoch: Epoch,
+) {
     if effects.is_empty() {
         return;
     }
     let epoch = epoch.max(client.parked_epoch());
     for message in effects.take_messages() {
-        server.channels().send(message, epoch);
+        channels.send(message, epoch);
     }
     server.waiting_clients().wake(effects.take_arrivals());
 }
@@ -359,9 +373,9 @@ fn run_in(
     let before = call.loop_state.effects.mark();
     let (ran, copied_bytes) = match function {
         TransactionFunction::Data(function) => {
-            let effects = &mut call.loop_state.effects;
+            let (effects, channels) = (&mut call.loop_state.effects, &call.loop_state.channels);
             let keyspace = Keyspace::new(tx, server.model(), effects, database, stripe, now_millis);
-            let mut data = DataCall { keyspace, request: call.request, channels: server.channels(), look };
+            let mut data = DataCall { keyspace, request: call.request, channels, look };
             let ran = reply.write(|reply| function(&mut data, reply));
             data.keyspace.note_content(&mut call.loop_state.contents);
             (ran, data.keyspace.copied_bytes)
@@ -446,11 +460,13 @@ pub(crate) fn run_queue(
         let (before, had_turn) = (ClientBefore::new(exec.client), turn.is_some());
         let mut tx = server.db().begin();
         let mut queue = run_queue_in(server, &mut tx, server.now_millis(), &mut exec, reply);
-        let end = queue.finish(&mut tx, &exec.loop_state.waker);
+        let LoopData { channels, effects, waker, .. } = &*exec.loop_state;
+        let end = queue.finish(&mut tx, || channels.have_room(effects.messages(), waker), waker);
         drop(tx);
         let step = match before.unless_committed(end, exec.client) {
             QueueEnd::Committed(epoch) => {
-                take_place(server, &mut exec.loop_state.effects, exec.client, epoch);
+                let LoopData { channels, effects, .. } = &mut *exec.loop_state;
+                take_place(server, channels, effects, exec.client, epoch);
                 QueueStep::Ended(Outcome::Reply(epoch))
             }
             QueueEnd::GivenUp(answer) => QueueStep::Ended(answer.write(reply)),
@@ -522,13 +538,15 @@ fn commit_pending(
     exec: &mut Exec<'_, ServedDatabase>,
     reply: &mut NewReply<'_>,
 ) -> QueueStep {
-    let end = pending.queue.finish(&mut pending.tx, &exec.loop_state.waker);
+    let LoopData { channels, waker, .. } = &*exec.loop_state;
+    let PendingExec { tx, queue, effects, .. } = &mut pending;
+    let end = queue.finish(tx, || channels.have_room(effects.messages(), waker), waker);
     let left = if matches!(end, QueueEnd::Committed(_)) { &pending.after } else { &pending.before };
     left.apply(exec.client);
     match end {
         QueueEnd::Committed(epoch) => {
             reply.append(&pending.replies);
-            take_place(server, &mut pending.effects, exec.client, epoch);
+            take_place(server, &exec.loop_state.channels, &mut pending.effects, exec.client, epoch);
             QueueStep::Ended(Outcome::Reply(epoch))
         }
         QueueEnd::GivenUp(answer) => QueueStep::Ended(answer.write(reply)),

@@ -11,6 +11,7 @@ use ensile_base::Epoch;
 use ensile_serving::{Client, NewReply, Outcome};
 
 use crate::blocking::KeyWait;
+use crate::channels::LoopChannels;
 use crate::effects::Effects;
 
 /// The error as an answer, or the error of the validation of the reads that have led to it (R2).
@@ -56,7 +57,10 @@ impl PendingCommit {
     ///
     /// # Errors
     /// [`Error::Busy`] if the commit still waits. Otherwise nothing is written.
-    pub(crate) fn try_commit(&mut self, waker: &Waker) -> Result<Epoch, Error> {
+    pub(crate) fn try_commit(&mut self, channels: &LoopChannels, waker: &Waker) -> Result<Epoch, Error> {
+        if !channels.have_room(self.effects.messages(), waker) {
+            return Err(Error::Busy);
+        }
         self.tx.try_commit_epoch(waker)
     }
 }
@@ -174,7 +178,14 @@ impl GivenUpAnswer {
 
 impl RunQueue {
     /// Commits the transaction, or validates the reads under the answer.
-    pub(crate) fn finish(&mut self, tx: &mut Transaction<'_>, waker: &Waker) -> QueueEnd {
+    ///
+    /// `has_room` is called before the commit. False if the messages of the queue have to wait (J4).
+    pub(crate) fn finish(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        has_room: impl FnOnce() -> bool,
+        waker: &Waker,
+    ) -> QueueEnd {
         if let Some(error) = self.failed.take() {
             return QueueEnd::Refused(validated(tx, error));
         }
@@ -187,6 +198,9 @@ impl RunQueue {
                 Ok(epoch) => QueueEnd::GivenUp(GivenUpAnswer { why, epoch: epoch.max(self.epoch) }),
                 Err(error) => QueueEnd::Refused(error),
             };
+        }
+        if !has_room() {
+            return QueueEnd::Refused(Error::Busy);
         }
         match tx.try_commit_epoch(waker) {
             Ok(epoch) => QueueEnd::Committed(self.epoch.max(epoch)),

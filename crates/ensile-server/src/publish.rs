@@ -12,7 +12,7 @@ use ensile_serving::{ANSWERED, Client, NewReply, Outcome};
 
 use crate::channels::{ChannelKind, ListenKind, NAME_BYTES_MAX, NAMES_MAX, Subscriptions};
 use crate::commands::{CommandError, CommandResult, DataCall, PATTERN_BYTES_MAX, check_channel};
-use crate::served_database::{ClientData, LoopData, ServedCall, ServedDatabase};
+use crate::served_database::{ClientData, LoopData, ServedCall};
 
 /// `SUBSCRIBE channel ..`
 pub(crate) fn subscribe(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
@@ -64,7 +64,7 @@ fn check_names(kind: ListenKind, request: Request<'_>, own: &Subscriptions) -> C
 }
 
 fn listen(call: ServedCall<'_>, kind: ListenKind, word: &str, reply: &mut NewReply<'_>) -> Outcome {
-    let ServedCall { loop_state, client, request, server, .. } = call;
+    let ServedCall { loop_state, client, request, .. } = call;
     if let Err(error) = check_names(kind, request, &client.own.subscriptions) {
         reply.fail(error.code(), &error.text());
         return ANSWERED;
@@ -74,7 +74,7 @@ fn listen(call: ServedCall<'_>, kind: ListenKind, word: &str, reply: &mut NewRep
         let own = &mut client.own.subscriptions;
         if own.of_kind(kind).insert(name.into()) {
             own.name_bytes += name.len();
-            server.service().channels().add(kind, name, loop_state.number);
+            loop_state.channels.add(kind, name);
             loop_state.listeners.add(kind, name, client.connection);
         }
         let count = own.count_beside(kind);
@@ -85,18 +85,18 @@ fn listen(call: ServedCall<'_>, kind: ListenKind, word: &str, reply: &mut NewRep
 }
 
 fn unlisten(call: ServedCall<'_>, kind: ListenKind, word: &str, reply: &mut NewReply<'_>) -> Outcome {
-    let ServedCall { loop_state, client, request, server, .. } = call;
+    let ServedCall { loop_state, client, request, .. } = call;
     reply.permit_several();
     if request.len() > 1 {
         for name in request.iter().skip(1) {
-            forget(server.service(), loop_state, client, kind, name);
+            forget(loop_state, client, kind, name);
             let count = client.own.subscriptions.count_beside(kind);
             reply.write(|reply| write_listener(word, Some(name), count, reply));
         }
     } else {
         let names: Vec<Box<[u8]>> = client.own.subscriptions.of_kind(kind).iter().cloned().collect();
         for name in &names {
-            forget(server.service(), loop_state, client, kind, name);
+            forget(loop_state, client, kind, name);
             let count = client.own.subscriptions.count_beside(kind);
             reply.write(|reply| write_listener(word, Some(name), count, reply));
         }
@@ -110,31 +110,21 @@ fn unlisten(call: ServedCall<'_>, kind: ListenKind, word: &str, reply: &mut NewR
 }
 
 /// Ends a client's interest in a name. A client without this interest is left alone.
-fn forget(
-    server: &ServedDatabase,
-    loop_state: &mut LoopData,
-    client: &mut Client<ClientData>,
-    kind: ListenKind,
-    name: &[u8],
-) {
+fn forget(loop_state: &mut LoopData, client: &mut Client<ClientData>, kind: ListenKind, name: &[u8]) {
     let own = &mut client.own.subscriptions;
     if own.of_kind(kind).remove(name) {
         own.name_bytes -= name.len();
-        server.channels().remove(kind, name, loop_state.number);
+        loop_state.channels.remove(kind, name);
         loop_state.listeners.remove(kind, name, client.connection);
     }
 }
 
 /// Ends all interests of a client: `RESET`, and the end of a connection.
-pub(crate) fn forget_all(
-    server: &ServedDatabase,
-    loop_state: &mut LoopData,
-    client: &mut Client<ClientData>,
-) {
+pub(crate) fn forget_all(loop_state: &mut LoopData, client: &mut Client<ClientData>) {
     let kinds = [ChannelKind::Plain, ChannelKind::Shard].map(ListenKind::Channel);
     for kind in kinds.into_iter().chain([ListenKind::Pattern]) {
         for name in std::mem::take(client.own.subscriptions.of_kind(kind)) {
-            server.channels().remove(kind, &name, loop_state.number);
+            loop_state.channels.remove(kind, &name);
             loop_state.listeners.remove(kind, &name, client.connection);
         }
     }
@@ -209,7 +199,7 @@ pub(crate) fn pubsub(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome 
         let error = CommandError::LongPattern { bytes: pattern.len() };
         reply.fail(error.code(), &error.text());
     } else {
-        let names = channels.names(ListenKind::Channel(kind), request.get(2));
+        let names = channels.names(kind, request.get(2));
         reply.write(|reply| {
             reply.array(names.len());
             names.iter().for_each(|name| reply.bulk(name));

@@ -17,7 +17,7 @@ use crate::access::{PASSWORD_BYTES_MAX, Password, User, UserNumber, Users, Verif
 use crate::appendfsync::Appendfsync;
 use crate::blocking::{Wait, WaitingClients};
 use crate::calendar::Calendar;
-use crate::channels::{Channels, ClientSurvey, Letter, Listeners, LoopMailBox, Subscriptions};
+use crate::channels::{Channels, ClientSurvey, Letter, Listeners, LoopChannels, LoopMailBox, Subscriptions};
 use crate::command_figures::{CommandFigures, LoopFigures};
 use crate::contest::Contest;
 use crate::disk_wait::DiskWait;
@@ -58,7 +58,7 @@ pub(crate) struct ServedDatabase {
     watches: WatchFigures,
     /// Calls and conflicts, by loop.
     figures: Mutex<Vec<Arc<LoopFigures>>>,
-    channels: Channels,
+    channels: Arc<Channels>,
     waiting: Arc<WaitingClients>,
     slow_log: SlowLog,
     calendar: Calendar,
@@ -106,8 +106,7 @@ pub(crate) struct LoopData {
     pub(crate) poll: LoopPoll,
     /// Letters to the loop.
     pub(crate) mail: LoopMailBox,
-    /// Number of the loop among the loops that get letters.
-    pub(crate) number: usize,
+    pub(crate) channels: LoopChannels,
     /// Clients of the loop that listen.
     pub(crate) listeners: Listeners,
     /// Effects of the run under way (J1).
@@ -314,7 +313,7 @@ impl ServedDatabase {
             stripes: AtomicU32::new(0),
             watches: WatchFigures::default(),
             figures: Mutex::new(Vec::new()),
-            channels: Channels::default(),
+            channels: Arc::default(),
             waiting: Arc::new(WaitingClients::default()),
             slow_log: SlowLog::default(),
             run_id: new_run_id(),
@@ -413,7 +412,7 @@ impl ServedDatabase {
             stripe: self.stripes.fetch_add(1, Ordering::Relaxed),
             waker,
             poll,
-            number: self.channels.add_loop(&mail),
+            channels: LoopChannels::new(&self.channels, &mail),
             mail,
             listeners: Listeners::default(),
             effects: Effects::default(),

@@ -92,7 +92,7 @@ impl ServedProgram for ServedDatabase {
     }
 
     fn end_client(&self, state: &mut LoopData, client: &mut Client<ClientData>) {
-        publish::forget_all(self, state, client);
+        publish::forget_all(state, client);
     }
 
     fn prefetch(&self, state: &mut LoopData, keys: &[AheadKey<'_>]) {

@@ -76,7 +76,7 @@ pub use info::InfoText;
 pub use latency::{Latency, LatencyBucket};
 pub use limits::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS, LIMITS, QUEUED_REPLY_BYTES, REPLY_BYTES};
 pub use loop_poll::LoopPoll;
-pub use mail::{LoopClients, LoopMail};
+pub use mail::{LoopClients, LoopMail, MAIL_BYTES_MAX};
 pub use outcome::{ANSWERED, AuthProgress, AuthRefusal, Outcome, RightsRefusal};
 pub use reply::NewReply;
 pub use served_program::{AheadKey, BusyCall, Exec, LoopParts, ServedProgram, ServiceCall};

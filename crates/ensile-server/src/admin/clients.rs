@@ -126,7 +126,7 @@ pub(crate) fn answer_survey(
     answers.lines.append(&mut lines);
     answers.left -= 1;
     if answers.left == 0 {
-        survey.asker.mail.post(Letter::Resume(survey.asker.connection));
+        survey.asker.mail.post(Letter::Resume(survey.asker.connection), 0);
     }
 }
 

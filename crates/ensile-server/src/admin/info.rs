@@ -43,6 +43,8 @@ pub(crate) fn write_info(server: &ServedDatabase, user: &User, figures: &ServerF
     text.add("pubsub_channels", channels.channels);
     text.add("pubsub_patterns", channels.patterns);
     text.add("pubsubshard_channels", channels.shard_channels);
+    text.add("pubsub_waiting_bytes", channels.waiting_bytes);
+    text.add("pubsub_waits", channels.waits);
     // Relaxed, both: figures for people.
     text.add("watch_conflicts", server.watches().conflicts.load(Ordering::Relaxed));
     text.add("watch_expired", server.watches().expired.load(Ordering::Relaxed));

@@ -34,7 +34,7 @@ pub(crate) fn time(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
 
 /// `RESET`: the connection is as new, without a user, a queue, watched keys or a name.
 pub(crate) fn reset(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
-    publish::forget_all(call.server.service(), call.loop_state, call.client);
+    publish::forget_all(call.loop_state, call.client);
     call.client.reset();
     reply.write(|reply| reply.simple("RESET"));
     ANSWERED

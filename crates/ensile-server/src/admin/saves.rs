@@ -33,7 +33,7 @@ impl Wake for ClientWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.mail.post(Letter::Resume(self.connection));
+        self.mail.post(Letter::Resume(self.connection), 0);
     }
 }
 

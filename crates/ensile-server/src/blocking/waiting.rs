@@ -56,7 +56,7 @@ impl KeyWaiter {
     /// Has the client look again, if it sleeps.
     fn rouse(&mut self) {
         if std::mem::take(&mut self.is_asleep) {
-            self.name.mail.post(Letter::Resume(self.name.connection));
+            self.name.mail.post(Letter::Resume(self.name.connection), 0);
         }
     }
 }

@@ -4,8 +4,9 @@
 //! PUBLISH -> commit -> the table: which loops have listeners? -> a letter to each such loop -> its listeners' clients
 //! ```
 //! Invariants:
-//! - J2: the table is locked while a message goes to the loops, so all clients get the messages of a channel in one
-//!   order, and the messages of a publisher in the order of its commits.
+//! - J2: all clients get the messages of a channel in one order, and the messages of a publisher in the order of its
+//!   commits.
+//! - J4: the messages that wait for a loop are bounded.
 //! - The table counts the listeners that the loops have.
 //!
 //! Neighbours: `publish` has the commands; `execution` sends the messages of a transaction; loops take letters.
@@ -23,7 +24,7 @@ use ensile_net::ConnectionId;
 pub(crate) use client_survey::{Asker, ClientFilter, ClientSurvey, ClientType, SurveyAnswers};
 pub(crate) use listeners::Listeners;
 pub(crate) use subscriptions::{NAME_BYTES_MAX, NAMES_MAX, Subscriptions};
-pub(crate) use table::{Channels, LoopMailBox};
+pub(crate) use table::{Channels, LoopChannels, LoopMailBox};
 
 /// Name space of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,12 +3,16 @@
 //!
 //! Neighbours: [`super::find`] has the functions; [`crate::model::elements`] has the rows that commands share.
 
+use std::sync::Arc;
+
 use ensile::{Database, ErrorKind, Transaction};
+use ensile_net::LoopWakeUp;
 use ensile_resp::{ReplyEncoder, RequestDecoder, RequestLimits, RespVersion, encode_request};
+use ensile_serving::LoopMail;
 
 use super::find;
 use crate::blocking::LookTerms;
-use crate::channels::Channels;
+use crate::channels::LoopChannels;
 use crate::command::CommandFunction;
 use crate::commands::DataCall;
 use crate::effects::Effects;
@@ -43,7 +47,8 @@ impl Contest {
         let mut decoder = RequestDecoder::new(RequestLimits::default());
         let requests = decoder.decode(&bytes, 1);
         let request = requests.iter().next().expect("a request");
-        let (mut effects, channels) = (Effects::default(), Channels::default());
+        let mail = Arc::new(LoopMail::new(LoopWakeUp::new(|| ())));
+        let (mut effects, channels) = (Effects::default(), LoopChannels::new(&Arc::default(), &mail));
         let keyspace = Keyspace::new(tx, &self.model, &mut effects, 0, 0, 1);
         let command = find(words[0].as_bytes()).expect("a command");
         let CommandFunction::Data(function) = command.function else { panic!("{line}: a command over data") };

@@ -37,7 +37,7 @@ pub(crate) use arguments::{PATTERN_BYTES_MAX, check_channel};
 pub(crate) use error::{CommandError, RaisedError, shown_text};
 
 use crate::blocking::{KeyWait, LookTerms};
-use crate::channels::Channels;
+use crate::channels::LoopChannels;
 use crate::model::Keyspace;
 
 /// Largest number of waited keys of a client. A wake-up looks at every key of the client.
@@ -54,7 +54,7 @@ pub(crate) struct DataCall<'c, 'db> {
     pub(crate) keyspace: Keyspace<'c, 'db>,
     pub(crate) request: Request<'c>,
     /// Channels of the server, for the numbers of listeners.
-    pub(crate) channels: &'c Channels,
+    pub(crate) channels: &'c LoopChannels,
     /// Terms of a wait for keys.
     pub(crate) look: LookTerms,
 }

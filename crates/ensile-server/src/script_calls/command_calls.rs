@@ -15,6 +15,7 @@ use ensile_serving::{NewReply, ServedProgram as _, all_commands};
 
 use crate::access::{self, User};
 use crate::blocking::LookTerms;
+use crate::channels::LoopChannels;
 use crate::command::{CommandFunction, MISSING};
 use crate::commands::{CommandError, DataCall};
 use crate::effects::Effects;
@@ -32,6 +33,7 @@ pub(super) struct CommandCalls<'c, 'db> {
     pub(super) tx: &'c mut Transaction<'db>,
     /// Effects of the transaction, which take place after the commit (J1).
     effects: &'c mut Effects,
+    channels: &'c LoopChannels,
     /// Number of the database.
     pub(super) database: u32,
     /// Stripe of the counts that this loop changes.
@@ -82,8 +84,7 @@ impl<'db> CommandHost<'db> for CommandCalls<'_, 'db> {
             self.stripe,
             self.now_millis,
         );
-        let mut data =
-            DataCall { keyspace, request, channels: self.server.channels(), look: LookTerms::WITHOUT_WAIT };
+        let mut data = DataCall { keyspace, request, channels: self.channels, look: LookTerms::WITHOUT_WAIT };
         let ran = reply.write(|reply| function(&mut data, reply));
         self.copied_bytes += data.keyspace.copied_bytes;
         if ran.is_err() {
@@ -125,6 +126,7 @@ impl<'c, 'db> CommandCalls<'c, 'db> {
             user: call.user,
             tx: call.tx,
             effects: &mut call.loop_state.effects,
+            channels: &call.loop_state.channels,
             database: call.database,
             stripe: call.loop_state.stripe,
             now_millis: call.now_millis,

@@ -174,6 +174,53 @@ fn r1_a_message_waits_for_the_publishers_earlier_writes() {
 }
 
 #[test]
+fn j4_a_publisher_that_outruns_its_listeners_waits_and_no_message_is_lost() {
+    const MESSAGES: usize = 60;
+    const SCRIPT: &[u8] = b"return redis.call('PUBLISH', 'c', string.rep('x', 1048576))";
+    let mut rig = Rig::new();
+    let publisher = rig.client;
+    let listener = rig.clients().connect(1 << 26, 1 << 26);
+    rig.play_as(listener, "SUBSCRIBE c | *3..");
+    for _ in 0..MESSAGES {
+        rig.send(publisher, &[b"EVAL", SCRIPT, b"0"]);
+    }
+    let mut received = 0;
+    for _ in 0..2000 {
+        rig.step();
+        while rig.received(listener).is_some() {
+            received += 1;
+        }
+    }
+    assert_eq!(received, MESSAGES, "J4: each message once");
+    for _ in 0..MESSAGES {
+        assert_eq!(rig.received(publisher).map(|reply| shown(&reply)).as_deref(), Some(":1"));
+    }
+    let other = rig.connect();
+    let told = rig.ask(other, "INFO stats");
+    assert!(told.contains("slow_subscribers:0") && told.contains("pubsub_waiting_bytes:0"), "{told}");
+    assert!(!told.contains("pubsub_waits:0"), "J4: the publisher has waited: {told}");
+}
+
+#[test]
+fn messages_that_wait_for_the_disk_are_no_sign_of_a_slow_listener() {
+    let mut rig = Rig::on(&SimDisk::new(), |builder| builder);
+    let publisher = rig.client;
+    let listener = rig.clients().connect(1 << 26, 1 << 26);
+    rig.play_as(listener, "SUBSCRIBE c | *3..");
+    rig.syncs = false;
+    rig.send(publisher, &[b"SET", b"k", b"v"]);
+    let text = vec![b'x'; 8 << 20];
+    for _ in 0..5 {
+        rig.send(publisher, &[b"PUBLISH", b"c", &text]);
+    }
+    rig.steps(2000);
+    assert_eq!(rig.received(listener), None, "R1: the publisher's write is not durable");
+    rig.syncs = true;
+    rig.steps(2000);
+    assert_eq!((0..6).filter_map(|_| rig.received(listener)).count(), 5);
+}
+
+#[test]
 fn a_listener_that_takes_nothing_is_disconnected_at_a_limit() {
     let mut rig = Rig::new();
     let slow = rig.clients().connect(1 << 20, 1 << 10);
