@@ -43,7 +43,7 @@ cp "$sources/src/version.h" "$folder/src"
 for tool in redis-server redis-cli redis-benchmark; do ln -s "$(command -v true)" "$folder/src/$tool"; done
 cat >>"$folder/tests/support/util.tcl" <<'TCL'
 # Settings that the tests change and that the server does not have.
-set ::left_out {save *-max-listpack-* *-max-ziplist-* set-max-intset-entries list-compress-depth proto-max-bulk-len client-query-buffer-limit sanitize-dump-payload}
+set ::left_out {save *-max-listpack-* *-max-ziplist-* set-max-intset-entries list-compress-depth proto-max-bulk-len client-query-buffer-limit sanitize-dump-payload stream-node-max-entries}
 # The tests show the memory of values, and check nothing of it.
 proc memory_usage {key} { return 1 }
 proc is_left_out {words} {

@@ -14,6 +14,7 @@ mod scripts;
 mod server;
 mod sets;
 mod sorted_sets;
+mod streams;
 mod strings;
 
 use crate::command::Command;
@@ -39,6 +40,7 @@ const KINDS: &[&[Command]] = &[
     sets::COMMANDS,
     scripts::COMMANDS,
     sorted_sets::COMMANDS,
+    streams::COMMANDS,
     server::COMMANDS,
     absent::COMMANDS,
     #[cfg(test)]

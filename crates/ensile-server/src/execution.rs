@@ -157,15 +157,15 @@ struct Unblocked;
 
 /// Begins a look for a client that may wait already.
 #[inline]
-fn begin_look(wait: Option<&Wait>, now_nanos: impl FnOnce() -> u64) -> Result<LookTerms, Unblocked> {
-    let Some(wait) = wait else { return Ok(LookTerms { may_wait: true, has_waited: false }) };
+fn begin_look(wait: Option<&Wait>, now_nanos: impl FnOnce() -> u64) -> Result<LookTerms<'_>, Unblocked> {
+    let Some(wait) = wait else { return Ok(LookTerms::FIRST) };
     let may_wait = match wait.begin_look() {
         Some(UnblockReason::Error) => return Err(Unblocked),
         Some(UnblockReason::Timeout) => false,
         // A time-out is a last look: elements that have come before its commit are taken.
         None => now_nanos() < wait.until_nanos(),
     };
-    Ok(LookTerms { may_wait, has_waited: true })
+    Ok(LookTerms { may_wait, has_waited: true, positions: wait.positions(), ..LookTerms::FIRST })
 }
 
 /// The result of a run for a client that waits. A command that waits has written nothing, and commits its reads.
@@ -224,8 +224,9 @@ fn wait_for_keys(
                 client: call.client.number,
             };
             let until_nanos = call.server.nanos().saturating_add(nanos);
+            let positions = keys.positions;
             let keys = keys.keys.into_iter().map(waited).collect();
-            *wait = Some(Wait::register(server.waiting_clients(), name, keys, until_nanos));
+            *wait = Some(Wait::register(server.waiting_clients(), name, keys, until_nanos, positions));
             None
         }
     }
@@ -237,7 +238,7 @@ fn attempt(
     server: &ServedDatabase,
     call: &mut ServedCall<'_>,
     function: TransactionFunction,
-    look: LookTerms,
+    look: LookTerms<'_>,
     reply: &mut NewReply<'_>,
 ) -> Result<Option<(Epoch, LookResult)>, Error> {
     let (ended, found) = match call.loop_state.ahead.take() {
@@ -267,7 +268,7 @@ fn run_once(
     tx: &mut Transaction<'_>,
     call: &mut ServedCall<'_>,
     function: TransactionFunction,
-    look: LookTerms,
+    look: LookTerms<'_>,
     reply: &mut NewReply<'_>,
 ) -> (Result<Epoch, Error>, LookResult) {
     call.loop_state.effects.clear();
@@ -289,7 +290,7 @@ fn set_aside(
     server: &ServedDatabase,
     call: &mut ServedCall<'_>,
     function: TransactionFunction,
-    look: LookTerms,
+    look: LookTerms<'_>,
     reply: &mut NewReply<'_>,
 ) -> Result<Option<(Epoch, LookResult)>, Error> {
     let mut tx = server.db().begin_owned();
@@ -351,11 +352,11 @@ fn finish(
 
 /// Terms of a command's run.
 #[derive(Clone, Copy)]
-struct RunTerms {
+struct RunTerms<'t> {
     /// Time of the command in milliseconds since 1970.
     now_millis: i64,
     /// Terms of a wait for keys.
-    look: LookTerms,
+    look: LookTerms<'t>,
 }
 
 /// Carries out a command in a transaction, and writes its reply. An error of the engine that ends the transaction is
@@ -365,7 +366,7 @@ fn run_in(
     tx: &mut Transaction<'_>,
     call: &mut ServedCall<'_>,
     function: TransactionFunction,
-    terms: RunTerms,
+    terms: RunTerms<'_>,
     reply: &mut NewReply<'_>,
 ) -> CommandResult {
     let RunTerms { now_millis, look } = terms;

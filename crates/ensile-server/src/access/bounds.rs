@@ -29,7 +29,7 @@ enum Keyless {
 use Keyless::{ChannelPatterns, Channels, Harmless, Match, Pattern};
 
 /// Commands without keys that a user with prefixes may send, with the subcommand behind a bar.
-const KEYLESS: [(&str, Keyless); 48] = [
+const KEYLESS: [(&str, Keyless); 49] = [
     ("ACL|CAT", Harmless),
     ("ACL|HELP", Harmless),
     ("ACL|WHOAMI", Harmless),
@@ -72,6 +72,7 @@ const KEYLESS: [(&str, Keyless); 48] = [
     ("UNSUBSCRIBE", Harmless),
     ("UNWATCH", Harmless),
     ("WAITAOF", Harmless),
+    ("XINFO|HELP", Harmless),
     ("KEYS", Pattern(1)),
     ("SCAN", Match),
     ("PUBLISH", Channels(1, 1)),

@@ -18,7 +18,7 @@ pub(crate) struct CommandGroup {
 }
 
 /// All groups.
-pub(crate) const GROUPS: [CommandGroup; 12] = [
+pub(crate) const GROUPS: [CommandGroup; 13] = [
     group("read", "readonly", &[]),
     group("write", "write", &[]),
     group("admin", "admin", &["LASTSAVE", "ROLE"]),
@@ -28,6 +28,7 @@ pub(crate) const GROUPS: [CommandGroup; 12] = [
     group("blocking", "blocking", &[]),
     group("pubsub", "pubsub", PUBLISHING),
     group("scripting", "scripting", SCRIPTING),
+    group("stream", "", STREAMS),
     group("transaction", "", &["DISCARD", "EXEC", "MULTI", "UNWATCH", "WATCH"]),
     group(
         "connection",
@@ -80,6 +81,8 @@ const PUBLISHING: &[&str] = &[
     "SUNSUBSCRIBE",
     "UNSUBSCRIBE",
 ];
+const STREAMS: &[&str] =
+    &["XADD", "XDEL", "XINFO", "XLEN", "XRANGE", "XREAD", "XREVRANGE", "XSETID", "XTRIM"];
 const SCRIPTING: &[&str] =
     &["EVAL", "EVALSHA", "EVALSHA_RO", "EVAL_RO", "FCALL", "FCALL_RO", "FUNCTION", "SCRIPT"];
 

@@ -58,6 +58,7 @@ fn pop(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) -> CommandResu
         kind: WaitKind::List,
         keys: keys.into_iter().map(Into::into).collect(),
         timeout: millis.filter(|millis| *millis > 0).map(Duration::from_millis),
+        positions: Box::default(),
     })?;
     reply.null_array();
     Ok(())

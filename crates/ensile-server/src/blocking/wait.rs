@@ -19,6 +19,8 @@ pub(crate) struct Wait {
     until_nanos: u64,
     /// Memory of the keys in bytes.
     key_bytes: usize,
+    /// Positions of the first look (J4).
+    positions: Box<[u128]>,
     end: WaitEnd,
 }
 
@@ -29,12 +31,17 @@ impl Wait {
         name: WaiterName,
         mut keys: Vec<WaitedKey>,
         until_nanos: u64,
+        positions: Box<[u128]>,
     ) -> Self {
         let mut seen = HashSet::new();
         keys.retain(|key| seen.insert(key.clone()));
         let key_bytes = keys.iter().map(|key| 2 * (key.key.len() + size_of::<WaitedKey>())).sum();
         let place = clients.register(name, keys);
-        Self { clients: Arc::clone(clients), place, until_nanos, key_bytes, end: WaitEnd::Left }
+        Self { clients: Arc::clone(clients), place, until_nanos, key_bytes, positions, end: WaitEnd::Left }
+    }
+
+    pub(crate) fn positions(&self) -> &[u128] {
+        &self.positions
     }
 
     pub(crate) fn until_nanos(&self) -> u64 {
@@ -58,7 +65,7 @@ impl Wait {
 
     /// Memory of the wait in bytes (W16).
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.key_bytes + 256
+        self.key_bytes + size_of_val(&*self.positions) + 256
     }
 }
 

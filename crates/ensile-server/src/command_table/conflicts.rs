@@ -194,3 +194,36 @@ fn commands_of_lists_conflict_as_the_guide_states() {
         assert_eq!(contest.loses(later, earlier), loses, "{later}, {earlier}");
     }
 }
+
+#[test]
+fn commands_of_streams_conflict_as_the_guide_states() {
+    let contest = Contest::new();
+    (1..=500).for_each(|number| contest.commit(&format!("XADD x {number}-0 f v")));
+    contest.commit("XADD other 1-0 f v");
+    let pairs = [
+        ("XADD x * f v", "XADD x * f v", true),
+        ("XADD x * f v", "XADD other * f v", false),
+        ("XADD x * f v", "XDEL x 3-0", false),
+        ("XADD x * f v", "XTRIM x MAXLEN 490", false),
+        ("XADD x MAXLEN 490 * f v", "XDEL x 40-0", true),
+        ("XDEL x 41-0", "XADD x * f v", false),
+        ("XDEL x 42-0", "XDEL x 43-0", true),
+        ("XTRIM x MINID 30", "XADD x * f v", false),
+        ("XRANGE x 100 110", "XADD x * f v", false),
+        ("XRANGE x 100 110", "XDEL x 300-0", false),
+        ("XRANGE x 100 110", "XDEL x 105-0", true),
+        ("XRANGE x - + COUNT 5", "XADD x * f v", false),
+        ("XRANGE x - +", "XADD x * f v", true),
+        ("XREAD COUNT 5 STREAMS x 100", "XADD x * f v", false),
+        ("XREAD STREAMS x 490", "XADD x * f v", true),
+        ("XREAD STREAMS x 490", "XDEL x 120-0", false),
+        ("XLEN x", "XADD x * f v", true),
+        ("XLEN x", "XDEL x 121-0", true),
+        ("XLEN x", "XADD other * f v", false),
+        ("WATCH x", "XADD x * f v", true),
+        ("WATCH x", "XDEL x 122-0", true),
+    ];
+    for (later, earlier, loses) in pairs {
+        assert_eq!(contest.loses(later, earlier), loses, "{later}, {earlier}");
+    }
+}

@@ -65,14 +65,23 @@ pub(super) fn check_string(bytes: usize) -> Result<(), CommandError> {
 
 /// The longest wait for keys, from a text of seconds. `None` is no limit.
 pub(super) fn timeout(text: &[u8], now_millis: i64) -> Result<Option<Duration>, CommandError> {
-    // Redis' text also for a time beyond its range.
-    const OUT_OF_RANGE: CommandError = CommandError::Text("timeout is negative");
     let seconds: Option<f64> = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     let seconds = seconds
         .filter(|seconds| !seconds.is_nan())
         .ok_or(CommandError::Text("timeout is not a float or out of range"))?;
     // A cast keeps to the range of whole numbers.
-    let millis = (seconds * 1000.0).ceil() as i64;
+    longest_wait((seconds * 1000.0).ceil() as i64, now_millis)
+}
+
+/// The longest wait for keys, from a text of milliseconds. `None` is no limit.
+pub(super) fn timeout_of_millis(text: &[u8], now_millis: i64) -> Result<Option<Duration>, CommandError> {
+    let millis = integer(text).ok_or(CommandError::Text("timeout is not an integer or out of range"))?;
+    longest_wait(millis, now_millis)
+}
+
+fn longest_wait(millis: i64, now_millis: i64) -> Result<Option<Duration>, CommandError> {
+    // Redis' text also for a time beyond its range.
+    const OUT_OF_RANGE: CommandError = CommandError::Text("timeout is negative");
     if millis < 0 {
         return Err(OUT_OF_RANGE);
     }

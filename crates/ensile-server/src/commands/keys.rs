@@ -272,6 +272,7 @@ fn encoding(value: &StoredValue) -> &'static str {
         Kind::Set if is_packed && has_integers_only(&value.bytes) => "intset",
         Kind::Hash | Kind::Set => "hashtable",
         Kind::SortedSet => "skiplist",
+        Kind::Stream => "stream",
     }
 }
 

@@ -85,7 +85,7 @@ fn take_first(
 /// Lets the client wait for the keys at these places of the request.
 fn wait_for(call: &DataCall<'_, '_>, keys: Range<usize>, timeout: Option<Duration>) -> CommandResult {
     let keys = keys.map(|at| call.argument(at).into()).collect();
-    call.wait(KeyWait { kind: WaitKind::List, keys, timeout })
+    call.wait(KeyWait { kind: WaitKind::List, keys, timeout, positions: Box::default() })
 }
 
 /// `BLMOVE source destination LEFT | RIGHT LEFT | RIGHT seconds`

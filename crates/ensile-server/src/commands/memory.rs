@@ -29,7 +29,7 @@ pub(crate) fn memory(call: &mut DataCall<'_, '_>, reply: &mut ReplyEncoder<'_>) 
         b"HELP" => {
             reply.array(HELP.len() + 1);
             HELP.iter().for_each(|line| reply.simple(line));
-            reply.simple("    Print this help.");
+            reply.simple("    Prints this help.");
             Ok(())
         }
         b"DOCTOR" => Err(CommandError::Missing("MEMORY DOCTOR")),

@@ -15,6 +15,7 @@ mod elements;
 mod error;
 pub(crate) mod expiry;
 mod found;
+mod found_entries;
 mod found_members;
 pub(crate) mod hashes;
 pub(crate) mod keys;
@@ -29,6 +30,10 @@ pub(crate) mod sorted_set_operations;
 pub(crate) mod sorted_set_ranges;
 pub(crate) mod sorted_set_waits;
 pub(crate) mod sorted_sets;
+mod stream_arguments;
+pub(crate) mod stream_info;
+pub(crate) mod stream_reads;
+pub(crate) mod streams;
 pub(crate) mod strings;
 
 use ensile_resp::{ReplyEncoder, Request};
@@ -56,7 +61,7 @@ pub(crate) struct DataCall<'c, 'db> {
     /// Channels of the server, for the numbers of listeners.
     pub(crate) channels: &'c LoopChannels,
     /// Terms of a wait for keys.
-    pub(crate) look: LookTerms,
+    pub(crate) look: LookTerms<'c>,
 }
 
 impl<'c> DataCall<'c, '_> {

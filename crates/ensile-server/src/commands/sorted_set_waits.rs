@@ -69,7 +69,8 @@ fn pop_or_wait<'c>(
     let found = pop_first_present(call, keys.clone(), direction, count)?;
     if found.is_none() {
         let keys = keys.map(|at| call.argument(at).into()).collect();
-        call.wait(KeyWait { kind: WaitKind::SortedSet, keys, timeout: time })?;
+        let (kind, positions) = (WaitKind::SortedSet, Box::default());
+        call.wait(KeyWait { kind, keys, timeout: time, positions })?;
     }
     Ok(found)
 }

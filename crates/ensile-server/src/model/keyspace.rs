@@ -290,9 +290,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
             && let Some(value) = self.get(key)?
             && let Some(object) = value.header.object
         {
-            let stripes = value.stripes();
-            objects::watch(self.tx, self.model, object, stripes)?;
-            watched.rows += stripes as usize;
+            watched.rows += objects::watch(self.tx, self.model, object, value.header.kind, value.stripes())?;
         }
         Ok(watched)
     }

@@ -12,6 +12,8 @@
 //! | `items` | object, position | item of a list ([`item_rows`]) |
 //! | `scores` | object, score in the order of numbers, member | nothing |
 //! | `ranks` | object, level, score, member | number of members of a block |
+//! | `entries` | object, id | fields and values of an entry ([`stream`]) |
+//! | `streams` | object, end | number of entries that came or went, and an id |
 //! | `removed_objects` | object | nothing: no key has the object, and the sweeper removes its rows |
 //! | `object_counts` | loop | number of objects that the loop has made |
 //! | `seeds` | 0 | seed of the hash of keys |
@@ -39,6 +41,7 @@ mod random_elements;
 mod ranks;
 pub(crate) mod sorted_set;
 pub(crate) mod stored_value;
+pub(crate) mod stream;
 
 use ensile::{Database, Readable as _, Result, Table};
 use ensile_base::sync::{AtomicBool, Ordering};
@@ -87,6 +90,8 @@ pub(crate) struct Model {
     pub(crate) items: Table<(u64, i64), Vec<u8>>,
     pub(crate) scores: Table<(u64, u64, Vec<u8>), ()>,
     pub(crate) ranks: Table<(u64, u8, u64, Vec<u8>), u64>,
+    pub(crate) entries: Table<(u64, u128), Vec<u8>>,
+    pub(crate) streams: Table<(u64, u32), (u64, u64, u128)>,
     pub(crate) removed_objects: Table<u64, ()>,
     pub(crate) object_counts: Table<u32, u64>,
     hash: ClientKeyHash,
@@ -114,6 +119,8 @@ impl Model {
             items: db.table("redis.items")?,
             scores: db.table("redis.scores")?,
             ranks: db.table("redis.ranks")?,
+            entries: db.table("redis.entries")?,
+            streams: db.table("redis.streams")?,
             removed_objects: db.table("redis.removed_objects")?,
             object_counts: db.table("redis.object_counts")?,
             hash: ClientKeyHash::new(seed),
@@ -125,6 +132,7 @@ impl Model {
         model.abandoned.use_delete_reserve();
         model.stripes.use_delete_reserve();
         model.ranks.use_delete_reserve();
+        model.streams.use_delete_reserve();
         model.removed_objects.use_delete_reserve();
         Ok(model)
     }

@@ -6,7 +6,8 @@
 //!   the key changes the header, so no transaction finds rows of a removed object.
 //! - Y2: the object of a removed value has a row in `removed_objects` until the sweeper has removed all its rows.
 //!
-//! Neighbours: [`super::Keyspace`] removes and copies objects with their keys; `elements` and `list` have their rows;
+//! Neighbours: [`super::Keyspace`] removes and copies objects with their keys; `elements`, `list` and `stream` have
+//! their rows;
 //! the sweeper removes the rows of removed objects.
 
 use std::ops::{Bound, ControlFlow};
@@ -19,6 +20,10 @@ use super::stored_value::Kind;
 
 /// Bits of an object's number that count the objects of a loop.
 const COUNT_BITS: u32 = 40;
+
+/// Numbers of the ends of a stream in `streams`.
+pub(super) const STREAM_HEAD: u32 = 0;
+pub(super) const STREAM_TAIL: u32 = 1;
 
 /// A number for a new object.
 ///
@@ -40,10 +45,23 @@ pub(crate) fn abandon(tx: &mut Transaction<'_>, model: &Model, object: u64) -> R
     tx.put(&model.removed_objects, &object, &())
 }
 
-/// Reads the rows that change with each write of the object's elements: one for each stripe. All are present, so the
-/// transaction rests on no gap between rows, and other objects can come and go.
-pub(crate) fn watch(tx: &mut Transaction<'_>, model: &Model, object: u64, stripes: u32) -> Result<()> {
-    (0..stripes).try_for_each(|stripe| tx.get(&model.stripes, &(object, stripe)).map(drop))
+/// Reads the rows that change with each write of the object's elements, one for each stripe, and returns their number.
+/// All are present, so the transaction rests on no gap between rows, and other objects can come and go.
+pub(crate) fn watch(
+    tx: &mut Transaction<'_>,
+    model: &Model,
+    object: u64,
+    kind: Kind,
+    stripes: u32,
+) -> Result<usize> {
+    if kind == Kind::Stream {
+        for end in [STREAM_HEAD, STREAM_TAIL] {
+            tx.get(&model.streams, &(object, end))?;
+        }
+        return Ok(2);
+    }
+    (0..stripes).try_for_each(|stripe| tx.get(&model.stripes, &(object, stripe)).map(drop))?;
+    Ok(stripes as usize)
 }
 
 /// Bytes of the rows of an object's elements. The mean length of `samples` rows of each table stands for all rows.
@@ -54,6 +72,12 @@ pub(crate) fn row_bytes(
     kind: Kind,
     samples: usize,
 ) -> Result<usize> {
+    let number = size_of::<u64>();
+    if kind == Kind::Stream {
+        let count = entry_count(tx, model, object)?;
+        let bytes_of = |_: &(u64, u128), fields: &Vec<u8>| 3 * number + fields.len();
+        return sampled_bytes(tx, &model.entries, object, RowSample { count, samples }, bytes_of);
+    }
     let mut counts: Vec<i64> = Vec::new();
     tx.scan(&model.stripes, Prefix((object,)), |_, (count, _)| {
         counts.push(*count);
@@ -65,7 +89,6 @@ pub(crate) fn row_bytes(
         _ => counts.iter().sum(),
     };
     let count = usize::try_from(count).unwrap_or(0);
-    let number = size_of::<u64>();
     let mut bytes = 0;
     bytes += sampled_bytes(
         tx,
@@ -81,6 +104,13 @@ pub(crate) fn row_bytes(
         2 * number + member.len()
     })?;
     Ok(bytes)
+}
+
+/// Number of entries of a stream.
+fn entry_count(tx: &mut Transaction<'_>, model: &Model, object: u64) -> Result<usize> {
+    let removed = tx.get(&model.streams, &(object, STREAM_HEAD))?.map_or(0, |(count, ..)| count);
+    let added = tx.get(&model.streams, &(object, STREAM_TAIL))?.map_or(0, |(count, ..)| count);
+    Ok(usize::try_from(added.saturating_sub(removed)).unwrap_or(0))
 }
 
 /// Rows of a table, and rows among them whose length is read.
@@ -132,6 +162,9 @@ pub(crate) fn copy(tx: &mut Transaction<'_>, model: &Model, from: u64, to: u64) 
     )?;
     copied_bytes +=
         copy_rows(tx, &model.items, from, |(of, at)| (*of == from).then_some((to, *at)), Vec::len)?;
+    copied_bytes +=
+        copy_rows(tx, &model.entries, from, |(of, id)| (*of == from).then_some((to, *id)), Vec::len)?;
+    copy_rows(tx, &model.streams, from, |(of, end)| (*of == from).then_some((to, *end)), |_| 0)?;
     copy_rows(
         tx,
         &model.scores,
@@ -198,6 +231,8 @@ pub(crate) fn sweep(tx: &mut Transaction<'_>, model: &Model, rows_max: usize) ->
     remove_rows(tx, &model.scores, object, &mut left)?;
     remove_rows(tx, &model.ranks, object, &mut left)?;
     remove_rows(tx, &model.stripes, object, &mut left)?;
+    remove_rows(tx, &model.entries, object, &mut left)?;
+    remove_rows(tx, &model.streams, object, &mut left)?;
     if left > 0 {
         tx.delete(&model.removed_objects, &object)?;
     }

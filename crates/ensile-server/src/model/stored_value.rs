@@ -39,6 +39,7 @@ pub(crate) enum Kind {
     Set,
     SortedSet,
     Hash,
+    Stream,
 }
 
 impl Kind {
@@ -47,12 +48,13 @@ impl Kind {
         match self {
             Self::List => Some(WaitKind::List),
             Self::SortedSet => Some(WaitKind::SortedSet),
+            Self::Stream => Some(WaitKind::Stream),
             Self::String | Self::Set | Self::Hash => None,
         }
     }
 
     /// All types, by their numbers in rows.
-    const ALL: [Self; 5] = [Self::String, Self::List, Self::Set, Self::SortedSet, Self::Hash];
+    const ALL: [Self; 6] = [Self::String, Self::List, Self::Set, Self::SortedSet, Self::Hash, Self::Stream];
 
     /// Name as `TYPE` replies.
     pub(crate) fn name(self) -> &'static str {
@@ -62,6 +64,7 @@ impl Kind {
             Self::Set => "set",
             Self::SortedSet => "zset",
             Self::Hash => "hash",
+            Self::Stream => "stream",
         }
     }
 
@@ -172,7 +175,11 @@ impl Value for StoredValue {
         let (header, bytes) = ValueHeader::decode(bytes)?;
         let is_striped =
             header.object.is_some() && matches!(header.kind, Kind::Set | Kind::SortedSet | Kind::Hash);
-        if is_striped && !matches!(bytes, [bits] if *bits <= STRIPE_BITS_MAX) {
+        let is_unknown = match header.kind {
+            Kind::Stream => header.object.is_none() || !bytes.is_empty(),
+            _ => is_striped && !matches!(bytes, [bits] if *bits <= STRIPE_BITS_MAX),
+        };
+        if is_unknown {
             return Err(CodecError::new("an unknown form of a collection: a later version wrote it"));
         }
         Ok(Self { header, bytes: bytes.to_vec(), length: bytes.len() })
@@ -214,8 +221,8 @@ mod tests {
     #[test]
     fn the_number_of_a_type_never_changes() {
         let names = Kind::ALL.map(|kind| (kind.number(), kind.name()));
-        assert_eq!(names, [(0, "string"), (1, "list"), (2, "set"), (3, "zset"), (4, "hash")]);
-        assert!((0..5).all(|number| Kind::from_number(number).map(Kind::number) == Some(number)));
+        assert_eq!(names, [(0, "string"), (1, "list"), (2, "set"), (3, "zset"), (4, "hash"), (5, "stream")]);
+        assert!((0..6).all(|number| Kind::from_number(number).map(Kind::number) == Some(number)));
     }
 
     #[test]

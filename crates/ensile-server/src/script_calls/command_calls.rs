@@ -84,7 +84,7 @@ impl<'db> CommandHost<'db> for CommandCalls<'_, 'db> {
             self.stripe,
             self.now_millis,
         );
-        let mut data = DataCall { keyspace, request, channels: self.channels, look: LookTerms::WITHOUT_WAIT };
+        let mut data = DataCall { keyspace, request, channels: self.channels, look: LookTerms::IN_SCRIPT };
         let ran = reply.write(|reply| function(&mut data, reply));
         self.copied_bytes += data.keyspace.copied_bytes;
         if ran.is_err() {

@@ -27,6 +27,7 @@ mod scripts;
 mod set_aside;
 mod sets;
 mod sorted_sets;
+mod streams;
 mod strings;
 mod threads;
 mod transactions;

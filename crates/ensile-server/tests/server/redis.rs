@@ -4,6 +4,7 @@
 //! requests, `ENSILE_REQUESTS` is their number.
 
 mod sorted_set_shapes;
+mod stream_shapes;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -424,16 +425,39 @@ fn argument(random: &mut Random, letter: char, options: &[&str], words: &mut Vec
     words.push(pick(random, values).to_owned());
 }
 
-/// True if the requests of a round are of sorted sets alone, so that these become large.
-fn is_of_sorted_sets(round: u64) -> bool {
-    round % 4 < 2
+/// Requests of a round. Sorted sets and streams have rounds of their own, so that these become large.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RoundKind {
+    SortedSets,
+    Streams,
+    Others,
+}
+
+impl RoundKind {
+    fn of(round: u64) -> Self {
+        match round % 6 {
+            0 | 1 => Self::SortedSets,
+            2 | 3 => Self::Streams,
+            _ => Self::Others,
+        }
+    }
 }
 
 /// A request of a round.
 fn request(random: &mut Random, round: u64) -> Vec<String> {
-    let shapes = if is_of_sorted_sets(round) { sorted_set_shapes::SHAPES } else { SHAPES };
+    let kind = RoundKind::of(round);
+    let shapes = match kind {
+        RoundKind::SortedSets => sorted_set_shapes::SHAPES,
+        RoundKind::Streams => stream_shapes::SHAPES,
+        RoundKind::Others => SHAPES,
+    };
     let argument = |random: &mut Random, letter: char, options: &[&str], words: &mut Vec<String>| {
-        if !is_of_sorted_sets(round) || !sorted_set_shapes::argument(random, letter, words) {
+        let is_own = match kind {
+            RoundKind::SortedSets => sorted_set_shapes::argument(random, letter, words),
+            RoundKind::Streams => stream_shapes::argument(random, letter, words),
+            RoundKind::Others => false,
+        };
+        if !is_own {
             argument(random, letter, options, words);
         }
     };
@@ -555,8 +579,10 @@ fn permitted(words: &[String], queue: &[Vec<String>], ours: &[u8], theirs: &[u8]
 /// As [`permitted`], for a request that is not `EXEC`.
 fn permitted_of_one(words: &[String], ours: &[u8], theirs: &[u8]) -> Option<&'static str> {
     let name = words[0].to_ascii_uppercase();
-    if let Some(reason) = sorted_set_shapes::permitted(&name, ours, theirs) {
-        return Some(reason);
+    let by_kind = sorted_set_shapes::permitted(&name, ours, theirs)
+        .or_else(|| stream_shapes::permitted(&name, ours, theirs));
+    if by_kind.is_some() {
+        return by_kind;
     }
     if ours.starts_with(b"-") && ours.starts_with(theirs.strip_suffix(b"\r\n")?) {
         return Some("an error has redis' words, and the remedy behind");
@@ -708,8 +734,10 @@ fn replies_are_those_of_redis() {
         goes_on = differences.compare(&words, queued.as_deref().unwrap_or_default(), &ours, &theirs);
         pair.note_queue(words, &theirs, queued);
     }
-    let shapes = SHAPES.iter().chain(sorted_set_shapes::SHAPES);
-    for (command, ..) in shapes.filter(|(command, ..)| !matches!(*command, "NONE" | "OBJECT")) {
+    let shapes = SHAPES.iter().chain(sorted_set_shapes::SHAPES).chain(stream_shapes::SHAPES);
+    // Redis gives the flags of these commands to their subcommands alone.
+    let is_compared = |command: &str| !matches!(command, "NONE" | "OBJECT" | "XINFO");
+    for (command, ..) in shapes.filter(|(command, ..)| is_compared(command)) {
         pairs[0].reset("2");
         let words = ["COMMAND", "INFO", command].map(str::to_owned);
         let (ours, theirs) = pairs[0].ask(&words);
