@@ -39,7 +39,7 @@ enum ToolCommand {
     /// Serve a database to redis clients. Every command, and MULTI with EXEC, is a serializable transaction on all
     /// cores, durable before the reply. `redis-cli` and the client libraries of redis connect.
     #[cfg(feature = "serve")]
-    Serve(serve::ServeCommand),
+    Serve(Box<serve::ServeCommand>),
     /// Hash a password, the first line of standard input, for a line `user NAME on #HASH ..` of `ensile serve`.
     #[cfg(feature = "serve")]
     HashPassword,
@@ -84,7 +84,7 @@ enum ToolCommand {
 fn main() -> ExitCode {
     let end = match Arguments::parse().command {
         #[cfg(feature = "serve")]
-        ToolCommand::Serve(arguments) => return serve::run(arguments),
+        ToolCommand::Serve(arguments) => return serve::run(*arguments),
         #[cfg(feature = "serve")]
         ToolCommand::HashPassword => return serve::print_hash(),
         ToolCommand::Verify(arguments) if objects::are_in(&arguments.folder) => objects::verify(&arguments),

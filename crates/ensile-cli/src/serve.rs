@@ -21,6 +21,7 @@ mod password;
 mod settings;
 mod shown_load;
 mod socket_file;
+mod tls_files;
 mod values;
 
 use std::io::{self, Write as _};
@@ -108,6 +109,7 @@ fn serve(settings: &Arc<ServeSettings>) -> Result<(), ServeFailure> {
     let not_started = |error: io::Error| ServeFailure::NotStarted(error.to_string());
     let config = ServerConfig {
         address: settings.address,
+        tls: settings.tls.clone(),
         unix: None,
         loops: settings.loops,
         transport: TransportChoice::Auto,
@@ -133,6 +135,9 @@ fn serve(settings: &Arc<ServeSettings>) -> Result<(), ServeFailure> {
         .map_err(ServeFailure::NotOpened)?;
     let ready = |server: ListeningServer<'_>| {
         start_notices(server.transport, server.client_memory).iter().for_each(|line| tell(line));
+        if let Some(address) = server.tls_address {
+            tell(&format!("clients with TLS at {address}"));
+        }
         Ok(())
     };
     let opened = Arc::clone(settings);

@@ -1,6 +1,9 @@
 //! One connection: its arrived bytes, its unsent bytes, and its state.
 //!
-//! Neighbours: [`crate::NetLoop`] owns connections and decides when each has its turn; [`crate::replies`] keeps order.
+//! Neighbours: [`crate::NetLoop`] owns connections and decides when each has its turn; [`crate::replies`] keeps order;
+//! `encrypted` reads and writes the bytes of connections with TLS.
+
+mod encrypted;
 
 use std::io;
 use std::time::Duration;
@@ -9,6 +12,7 @@ use crate::event::{CloseReason, ConnectionId};
 use crate::limits::NetLimits;
 use crate::replies::ReplyQueue;
 use crate::timers::TimerId;
+use crate::tls::TlsSession;
 use crate::transport::Transport;
 
 /// Least room of a read, in bytes.
@@ -53,6 +57,8 @@ pub(crate) struct Connection {
     consumed: usize,
     /// Room of the arrived bytes in bytes, while the owner has the arrived bytes (W19).
     lent_bytes: Option<usize>,
+    /// TLS between the socket and these bytes; `None` without TLS.
+    tls: Option<Box<TlsSession>>,
     /// True from a readiness until a call returns `WouldBlock`.
     pub(crate) may_read: bool,
     pub(crate) may_write: bool,
@@ -82,13 +88,19 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(id: ConnectionId, limits: &NetLimits, now_nanos: u64) -> Self {
+    pub(crate) fn new(
+        id: ConnectionId,
+        limits: &NetLimits,
+        now_nanos: u64,
+        tls: Option<Box<TlsSession>>,
+    ) -> Self {
         Self {
             id,
             replies: ReplyQueue::new(id, limits),
             received: Vec::new(),
             consumed: 0,
             lent_bytes: None,
+            tls,
             // The first call finds out: readiness may have come before the loop knew the socket.
             may_read: true,
             may_write: true,
@@ -174,20 +186,31 @@ impl Connection {
 
     /// Memory of the connection with the room of its buffers, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.received.capacity() + self.lent_bytes.unwrap_or(0) + self.replies.memory_bytes()
+        let tls_bytes = self.tls.as_ref().map_or(0, |tls| tls.memory_bytes());
+        let received_bytes = self.received.capacity() + self.lent_bytes.unwrap_or(0);
+        received_bytes + self.replies.memory_bytes() + tls_bytes
     }
 
     /// Gives back the room of the buffers after `room_kept` of silence (W17). True if there was room.
     pub(crate) fn release_room(&mut self, room_kept: Duration, now_nanos: u64) -> bool {
         let silence_nanos = now_nanos.saturating_sub(self.heard_nanos.max(self.sent_nanos));
         let is_silent = u128::from(silence_nanos) >= room_kept.as_nanos();
-        let is_done = self.received.is_empty() && self.replies.is_empty() && !self.is_with_owner();
-        let has_room = self.received.capacity() > 0 || self.replies.keeps_room();
+        let tls = self.tls.as_deref();
+        let is_done = self.received.is_empty()
+            && self.replies.is_empty()
+            && !self.is_with_owner()
+            && tls.is_none_or(TlsSession::is_idle);
+        let has_room = self.received.capacity() > 0
+            || self.replies.keeps_room()
+            || tls.is_some_and(TlsSession::keeps_room);
         let releases = is_silent && is_done && has_room;
         if releases {
             let before = self.memory_bytes();
             self.received = Vec::new();
             self.replies.release_room();
+            if let Some(tls) = &mut self.tls {
+                tls.release_room();
+            }
             debug_assert!(self.memory_bytes() < before, "W17: a connection with room gives memory back");
         }
         releases
@@ -217,6 +240,9 @@ impl Connection {
         limits: &NetLimits,
         now_nanos: u64,
     ) -> Result<usize, CloseReason> {
+        if self.tls.is_some() {
+            return self.read_encrypted(transport, limits, now_nanos);
+        }
         let mut taken = 0;
         while taken < limits.step_bytes && self.wants_read(limits) {
             self.make_room(limits);
@@ -270,6 +296,9 @@ impl Connection {
         transport: &mut impl Transport,
         now_nanos: u64,
     ) -> Result<u64, CloseReason> {
+        if self.tls.is_some() {
+            return self.write_encrypted(transport, now_nanos);
+        }
         let mut sent = 0;
         let before = self.replies.to_send().len() as u64;
         while self.may_write && !self.replies.to_send().is_empty() {
@@ -300,6 +329,18 @@ impl Connection {
         let room = self.received.capacity();
         assert!(!is_idle || room <= KEEP_BYTES, "W16: {room} bytes of room, and nothing is unread");
         self.replies.check();
+        if let Some(tls) = &self.tls {
+            tls.check();
+        }
+    }
+
+    /// True if all bytes of replies are sent, and no reply waits. A reply behind TLS' last record, such as a message to
+    /// a client that has ended its side, is not sent.
+    fn is_sent(&self) -> bool {
+        match &self.tls {
+            None => self.replies.is_empty(),
+            Some(tls) => tls.to_send().is_empty() && (tls.is_over() || self.replies.is_empty()),
+        }
     }
 
     /// Reason to end now; `None` if the connection goes on.
@@ -311,15 +352,17 @@ impl Connection {
             return Some(CloseReason::Unsent);
         }
         // Nobody is left who waits for the event (W18).
-        if self.peer_ended && self.replies.waits_for_event() && self.replies.is_empty() {
+        if self.peer_ended && self.replies.waits_for_event() && self.is_sent() {
             return Some(CloseReason::PeerEnded);
         }
         let is_heard = self.peer_ended || self.dropped_bytes >= limits.linger_bytes_max;
-        match (self.is_answered(), self.is_ending) {
+        let reason = match (self.is_answered(), self.is_ending) {
             (true, true) if is_heard => Some(CloseReason::Asked),
             (true, false) if self.peer_ended => Some(CloseReason::PeerEnded),
             _ => None,
-        }
+        };
+        // A failure of TLS ends a connection as the owner does.
+        reason.map(|reason| self.tls_failure().unwrap_or(reason))
     }
 
     /// True if the owner has left requests, for want of room or set aside, and takes them later.
@@ -334,7 +377,7 @@ impl Connection {
 
     /// True if all replies are sent, and the owner has seen the last bytes.
     fn is_answered(&self) -> bool {
-        self.replies.is_empty() && !self.is_with_owner() && !self.leaves_requests()
+        self.is_sent() && !self.is_with_owner() && !self.leaves_requests() && !self.owes_end()
     }
 
     /// Notes the time from which only the client holds up the end: from then on the end has a limit (W13).
@@ -356,16 +399,22 @@ impl Connection {
 
     /// The time at which a limit ends the connection, with the reason.
     pub(crate) fn expires(&self, limits: &NetLimits) -> Option<(u64, CloseReason)> {
-        let after =
-            |nanos: u64, by: Duration| nanos.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX));
+        let expires = self.expires_as_ready(limits);
+        let Some(handshake) = self.handshake_expires(limits) else { return expires };
+        Some(expires.filter(|(nanos, _)| *nanos <= handshake.0).unwrap_or(handshake))
+    }
+
+    /// The time and the reason of the limits of connections without a handshake.
+    fn expires_as_ready(&self, limits: &NetLimits) -> Option<(u64, CloseReason)> {
         if let Some(since) = self.lingers_since_nanos {
             let heard = self.heard_nanos.max(since);
-            let quiet = self.quiet.map_or(u64::MAX, |quiet| after(heard, quiet));
-            return Some((after(since, limits.linger).min(quiet), CloseReason::Asked));
+            let quiet = self.quiet.map_or(u64::MAX, |quiet| later_nanos(heard, quiet));
+            let reason = self.tls_failure().unwrap_or(CloseReason::Asked);
+            return Some((later_nanos(since, limits.linger).min(quiet), reason));
         }
         if let Some(since) = self.waits_since_nanos {
-            let ending = self.told_since_nanos.map_or(u64::MAX, |told| after(told, limits.ending));
-            return Some((after(since, limits.stalled).min(ending), CloseReason::Stalled));
+            let ending = self.told_since_nanos.map_or(u64::MAX, |told| later_nanos(told, limits.ending));
+            return Some((later_nanos(since, limits.stalled).min(ending), CloseReason::Stalled));
         }
         // A client with bytes that the loop has not read or handed out is not silent (W3). The loop may have been
         // paused (W16), or the owner has left a request (W18).
@@ -373,7 +422,12 @@ impl Connection {
             || self.may_read && !self.peer_ended
             || self.leaves_requests()
             || self.replies.is_listener();
-        let idle = limits.idle.filter(|_| self.replies.is_empty() && !may_be_heard)?;
-        Some((after(self.heard_nanos.max(self.sent_nanos), idle), CloseReason::Idle))
+        let idle = limits.idle.filter(|_| self.is_sent() && !may_be_heard)?;
+        Some((later_nanos(self.heard_nanos.max(self.sent_nanos), idle), CloseReason::Idle))
     }
+}
+
+/// The time `by` after a time.
+fn later_nanos(nanos: u64, by: Duration) -> u64 {
+    nanos.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX))
 }

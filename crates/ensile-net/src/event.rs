@@ -59,6 +59,21 @@ pub enum CloseReason {
     Evicted,
     /// The writer of a reply panicked ([`crate::NetLoop::last_panic`]): no reply may follow a missing reply.
     Panicked,
+    /// The connection's TLS failed; [`crate::NetLoop::last_tls_failure`] has the reason in words.
+    Tls(TlsFailure),
+}
+
+/// Failure of a connection's TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsFailure {
+    /// The client began without TLS.
+    PlainText,
+    /// The handshake failed: client and server have no common version, or one refuses the other's certificate.
+    Handshake,
+    /// The handshake was not over after [`crate::NetLimits::handshake`].
+    TimedOut,
+    /// Bytes behind the handshake were no records of the client.
+    Broken,
 }
 
 /// Event of a step.

@@ -8,7 +8,7 @@
 //! Promises, by the names of `docs/internals/protocols/net.md`: W1 (order), W2 (bounded memory), W3 (nobody waits
 //! unheard), W4 (one client holds up no other), W5 (errors of accepting do not spin), W6 to W10 (operations in flight),
 //! W13 and W14 (the last words are heard), W15 (no panic crosses), W16 (a limit over all loops). io_uring or epoll
-//! waits for the machine's sockets ([`MachineTransport`], W11).
+//! waits for the machine's sockets ([`MachineTransport`], W11). A listener may take clients with TLS only (W20).
 //!
 //! ```
 //! use ensile_base::clock::Clock;
@@ -69,6 +69,7 @@ mod service_manager;
 pub mod simulation;
 mod sockets;
 mod timers;
+mod tls;
 mod transport;
 mod transport_choice;
 mod unix_socket;
@@ -81,7 +82,7 @@ mod uring;
 
 pub use connection::LentBytes;
 pub use epoll::Epoll;
-pub use event::{CloseReason, ConnectionId, NetEvent};
+pub use event::{CloseReason, ConnectionId, NetEvent, TlsFailure};
 pub use limits::NetLimits;
 pub use memory::ConnectionMemory;
 #[cfg(feature = "simulation")]
@@ -91,6 +92,7 @@ pub use replies::{ReplyQueue, ReplySlot};
 pub use service_manager::notify_service_manager;
 pub use sockets::{KEEPALIVE_PROBES, KEEPALIVE_SECONDS_MAX, check_free, raise_descriptors_max};
 pub use timers::TimerId;
+pub use tls::{TlsClients, TlsConfig, TlsConfigError, TlsPart, TlsPem};
 #[cfg(feature = "simulation")]
 pub use transport::TransportHoldings;
 pub use transport::{ConnectionEnds, ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};

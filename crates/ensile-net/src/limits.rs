@@ -25,6 +25,9 @@ pub struct NetLimits {
     /// further reply comes. Then the connection is closed, although the client may still take bytes:
     /// [`stalled`](Self::stalled) begins anew with every byte.
     pub ending: Duration,
+    /// Longest time of a connection's TLS handshake. Then the connection is closed, although the client may still send
+    /// bytes.
+    pub handshake: Duration,
     /// Silence after which the kernel probes a TCP client, with at most [`KEEPALIVE_PROBES`](crate::KEEPALIVE_PROBES)
     /// probes, a third of this time apart. The connection of a client that does not answer has failed. `None`: no
     /// client is probed, and the connection of an unplugged client stays.
@@ -55,6 +58,7 @@ impl Default for NetLimits {
             idle: None,
             stalled: Duration::from_secs(60),
             ending: Duration::from_secs(300),
+            handshake: Duration::from_secs(10),
             keepalive: Some(Duration::from_secs(300)),
             linger: Duration::from_secs(30),
             linger_bytes_max: 1 << 30,

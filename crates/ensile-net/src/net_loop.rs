@@ -14,11 +14,12 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::Arc;
 
 use crate::connection::{Connection, LentBytes};
-use crate::event::{CloseReason, ConnectionId, NetEvent};
+use crate::event::{CloseReason, ConnectionId, NetEvent, TlsFailure};
 use crate::limits::NetLimits;
 use crate::memory::{ConnectionMemory, LoopMemory, round_to_unit};
 use crate::replies::{ReplyQueue, ReplySlot};
 use crate::timers::{TimerId, Timers};
+use crate::tls::{TlsConfig, TlsSession};
 use crate::transport::{ConnectionEnds, ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 
 /// Counts of a loop since it was made.
@@ -28,10 +29,12 @@ pub struct NetStats {
     pub open: usize,
     /// Number of accepted connections.
     pub accepted: u64,
-    /// Number of received bytes.
+    /// Number of received bytes of requests.
     pub received_bytes: u64,
-    /// Number of sent bytes.
+    /// Number of sent bytes of replies. Bytes of replies by TLS count once they are encrypted.
     pub sent_bytes: u64,
+    /// Number of turns of connections in a TLS handshake.
+    pub handshake_turns: u64,
     /// Number of steps that have waited.
     pub waits: u64,
     /// Memory of the connections, in bytes, with the room that buffers keep (W16).
@@ -67,6 +70,8 @@ pub struct NetLoop<T> {
     given_up: usize,
     /// Listeners: true if connections may wait at the listener.
     listeners: Vec<bool>,
+    /// TLS of each listener.
+    listener_tls: Vec<Option<TlsConfig>>,
     accept_is_paused: bool,
     /// True once the listeners are closed.
     is_over: bool,
@@ -80,12 +85,19 @@ pub struct NetLoop<T> {
     /// True while a timer is set for the room of silent connections.
     is_room_timed: bool,
     last_panic: Option<Box<str>>,
+    last_tls_failure: Option<Box<str>>,
     ready: Vec<Readiness>,
     stats: NetStats,
 }
 
 /// Longest wait of a step while another loop is to close a connection: that loop says nothing when it has.
 const OVER_WAIT: Duration = Duration::from_millis(1);
+
+/// Most handshakes of TLS that go on before other connections have a turn: a step of a handshake takes up to a few
+/// milliseconds.
+const HANDSHAKES_MAX: usize = 2;
+
+const _: () = assert!(HANDSHAKES_MAX > 0, "W20: handshakes go on");
 
 /// First token of a listener. No generation gets there: the count would take four thousand million connections at one
 /// place.
@@ -103,6 +115,7 @@ impl<T: Transport> NetLoop<T> {
             free: Vec::new(),
             given_up: 0,
             listeners: Vec::new(),
+            listener_tls: Vec::new(),
             accept_is_paused: false,
             is_over: false,
             timers: Timers::new(),
@@ -112,6 +125,7 @@ impl<T: Transport> NetLoop<T> {
             touched: None,
             is_room_timed: false,
             last_panic: None,
+            last_tls_failure: None,
             ready: Vec::new(),
             stats: NetStats::default(),
         }
@@ -132,18 +146,43 @@ impl<T: Transport> NetLoop<T> {
         self.last_panic.as_deref()
     }
 
+    /// Text of the last failure of a connection's TLS: see [`CloseReason::Tls`].
+    #[must_use]
+    pub fn last_tls_failure(&self) -> Option<&str> {
+        self.last_tls_failure.as_deref()
+    }
+
     /// Accepts connections at `address`. The returned address has the found port in the place of port 0.
     ///
     /// # Errors
     /// An error of the system: choose another address, or remove the file of a Unix socket without a listener. An error
     /// after [`end_all`](Self::end_all): a loop that ends takes no listener (W14).
     pub fn listen(&mut self, address: &ListenAddress) -> io::Result<ListenAddress> {
+        self.listen_by(address, None)
+    }
+
+    /// As [`listen`](Self::listen), for clients with TLS only. The caller sees requests and replies, and no records
+    /// (W20).
+    ///
+    /// # Errors
+    /// As for [`listen`](Self::listen).
+    pub fn listen_tls(&mut self, address: &ListenAddress, tls: TlsConfig) -> io::Result<ListenAddress> {
+        self.listen_by(address, Some(tls))
+    }
+
+    fn listen_by(&mut self, address: &ListenAddress, tls: Option<TlsConfig>) -> io::Result<ListenAddress> {
         if self.is_over {
             return Err(io::Error::other("the loop ends, and takes no listener"));
         }
         let listener = SocketToken(LISTENERS + self.listeners.len() as u64);
         let at = self.transport.listen(address, listener, self.limits.keepalive)?;
         self.listeners.push(true);
+        self.listener_tls.push(tls);
+        debug_assert_eq!(
+            self.listeners.len(),
+            self.listener_tls.len(),
+            "W20: a listener has TLS, or has none"
+        );
         Ok(at)
     }
 
@@ -475,7 +514,7 @@ impl<T: Transport> NetLoop<T> {
                 let id = self.next_id();
                 let from = SocketToken(LISTENERS + listener as u64);
                 match self.transport.accept(from, id.token()) {
-                    Ok(()) => self.open(id, now_nanos),
+                    Ok(()) => self.open(id, listener, now_nanos),
                     Err(error) => match error.kind() {
                         io::ErrorKind::WouldBlock => self.listeners[listener] = false,
                         // This client has gone again; the next one may be there.
@@ -506,8 +545,15 @@ impl<T: Transport> NetLoop<T> {
         self.places.len() - unused
     }
 
-    fn open(&mut self, id: ConnectionId, now_nanos: u64) {
-        let connection = Some(Box::new(Connection::new(id, &self.limits, now_nanos)));
+    fn open(&mut self, id: ConnectionId, listener: usize, now_nanos: u64) {
+        let session = |config| TlsSession::begin(config, now_nanos).map(Box::new);
+        let tls = match self.listener_tls[listener].as_ref().map(session) {
+            None => None,
+            Some(Some(session)) => Some(session),
+            // Without a session there is no connection.
+            Some(None) => return self.transport.close(id.token()),
+        };
+        let connection = Some(Box::new(Connection::new(id, &self.limits, now_nanos, tls)));
         match self.free.pop() {
             Some(index) => self.places[index as usize].connection = connection,
             None => self.places.push(ConnectionPlace { generation: 0, connection }),
@@ -517,19 +563,26 @@ impl<T: Transport> NetLoop<T> {
         self.stats.accepted += 1;
         self.events.push_back(NetEvent::Opened(id));
         self.list(id);
+        // The session of a handshake counts from now on (W16).
+        self.count(id);
         self.check_time(id, now_nanos);
     }
 
     fn end(&mut self, id: ConnectionId, reason: CloseReason) {
         let Some(connection) = self.get_mut(id) else { return };
-        let (timer, unheard) = (connection.timer.take(), connection.replies.unheard());
+        let (timer, unheard) = (connection.timer.take(), connection.unheard());
         let counted_bytes = connection.counted_bytes;
         let panicked = connection.replies.take_panic();
         debug_assert!(
             panicked.is_some() || reason != CloseReason::Panicked,
             "W15: a connection ends for a panic of its own"
         );
+        let failure = match reason {
+            CloseReason::Tls(TlsFailure::TimedOut) => Some("the handshake was not over in time".into()),
+            _ => connection.take_tls_failure(),
+        };
         self.last_panic = panicked.or(self.last_panic.take());
+        self.last_tls_failure = failure.or(self.last_tls_failure.take());
         if let Some(timer) = timer {
             self.timers.cancel(timer);
         }
@@ -554,9 +607,20 @@ impl<T: Transport> NetLoop<T> {
 
     /// Gives each listed connection its turn.
     fn look_at_listed(&mut self, now_nanos: u64) {
+        let mut handshakes_left = HANDSHAKES_MAX;
         for id in std::mem::take(&mut self.listed) {
             if let Some(connection) = self.get_mut(id) {
                 connection.is_listed = false;
+                if connection.is_in_handshake() {
+                    if handshakes_left == 0 {
+                        // Others have their turn before (W20).
+                        self.list(id);
+                        self.count(id);
+                        continue;
+                    }
+                    handshakes_left -= 1;
+                    self.stats.handshake_turns += 1;
+                }
                 match self.look_at(id, now_nanos) {
                     Ok(()) => self.count(id),
                     Err(reason) => self.end(id, reason),
@@ -579,6 +643,9 @@ impl<T: Transport> NetLoop<T> {
         if (came > 0 || takes_again) && !connection.is_announced && !connection.is_ending() {
             connection.is_announced = true;
             self.events.push_back(NetEvent::Received(id));
+        }
+        if connection.has_records_to_write() {
+            self.stats.sent_bytes += connection.write(&mut self.transport, now_nanos)?;
         }
         if let Some(reason) = connection.ends(&limits) {
             return Err(reason);

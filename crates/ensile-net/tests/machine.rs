@@ -14,8 +14,11 @@ use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_net::{
     CheckedLoop, CloseReason, ConnectionId, ListenAddress, MachineTransport, NetEvent, NetLimits, NetLoop,
-    ReplySlot, TransportChoice,
+    ReplySlot, TlsClients, TlsConfig, TlsPem, TransportChoice,
 };
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// The loop of a test: each step is checked, and at the end that nothing is missing.
 type Net = CheckedLoop<MachineTransport>;
@@ -36,6 +39,7 @@ macro_rules! over_both_transports {
 over_both_transports! {
     a_pipeline_whose_first_reply_comes_last
     much_goes_both_ways
+    w20_much_goes_both_ways_by_tls
     another_thread_wakes_it_up
     loops_share_an_address_and_each_client_has_one_of_them
     a_unix_socket_serves_too
@@ -169,6 +173,56 @@ fn a_pipeline_whose_first_reply_comes_last(choice: TransportChoice) {
     net.fill(slot, |buffer| buffer.push(b'A'));
     net.close_when_sent(id);
     assert_eq!(read_while_stepping(&mut net, &mut client, usize::MAX), b"ABC");
+}
+
+fn w20_much_goes_both_ways_by_tls(choice: TransportChoice) {
+    let mut net = loop_of(choice, NetLimits::default());
+    let tls = TlsConfig::from_pem(&TlsPem {
+        certificates: include_bytes!("certificates/server-ecdsa.pem"),
+        key: include_bytes!("certificates/server-ecdsa.key"),
+        client_authorities: None,
+        clients: TlsClients::NotAsked,
+    });
+    let address = ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address"));
+    let at = net.listen_tls(&address, tls.expect("the test's certificate")).expect("a free port");
+    let ListenAddress::Tcp(at) = at else { unreachable!("it was TCP") };
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let received = std::thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            let mut roots = RootCertStore::empty();
+            let authority = CertificateDer::from_pem_slice(include_bytes!("certificates/authority.pem"));
+            roots.add(authority.expect("a certificate")).expect("an authority");
+            let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+            let config = ClientConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .expect("the versions of both sides")
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+            let name = ServerName::try_from("localhost").expect("a name");
+            let client = ClientConnection::new(std::sync::Arc::new(config), name).expect("a session");
+            let mut stream = StreamOwned::new(client, TcpStream::connect(at).expect("it listens"));
+            stream.write_all(&sent).expect("it is read");
+            stream.conn.send_close_notify();
+            stream.flush().expect("an open connection");
+            let mut all = Vec::new();
+            // An end without TLS' last record is an error.
+            stream.read_to_end(&mut all).map(|_| all)
+        });
+        let reason = until(&mut net, |net, event| match event {
+            NetEvent::Received(id) => {
+                let (received, replies) = net.parts(id)?;
+                replies.reply(|buffer| buffer.extend_from_slice(received));
+                let bytes = received.len();
+                net.consume(id, bytes);
+                None
+            }
+            NetEvent::Closed(_, reason) => Some(reason),
+            _ => None,
+        });
+        assert_eq!(reason, CloseReason::PeerEnded);
+        client.join().expect("no panic").expect("it is ended in order")
+    });
+    assert!(received == sent, "W1: {} bytes", received.len());
 }
 
 fn much_goes_both_ways(choice: TransportChoice) {

@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ensile_serving::threads::{ServerConfig, ServerStop, TransportChoice};
+use ensile_serving::threads::{ServerConfig, ServerStop, ServerTls, TlsConfig, TransportChoice};
 use ensile_serving::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS};
 
 use crate::admin_port::{self, AdminConfig};
@@ -34,10 +34,12 @@ impl RunningServer {
     pub(crate) fn start(
         served: ServedDatabase,
         admin: Option<AdminConfig>,
+        tls: Option<TlsConfig>,
         address: SocketAddr,
     ) -> io::Result<Self> {
         let config = ServerConfig {
             address,
+            tls: tls.map(|config| ServerTls { config, beside: None }),
             unix: None,
             loops: std::thread::available_parallelism().map_or(1, usize::from),
             transport: TransportChoice::Auto,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use ensile::Database;
 use ensile_base::panic_text;
 use ensile_base::sync::Mutex;
-use ensile_serving::threads::{ListeningServer, ServerConfig};
+use ensile_serving::threads::{ListeningServer, ServerConfig, TlsConfig};
 
 use crate::admin_port::{self, AdminConfig};
 use crate::load_progress::LoadProgress;
@@ -44,6 +44,7 @@ pub enum LoadingError<E> {
 pub struct LoadingServer {
     pub(crate) served: Arc<ServedDatabase>,
     pub(crate) admin: Option<AdminConfig>,
+    pub(crate) tls: Option<TlsConfig>,
 }
 
 impl LoadingServer {
@@ -85,7 +86,7 @@ impl LoadingServer {
             };
             std::thread::Builder::new().name("ensile-load".to_owned()).spawn(run).map(drop)
         };
-        let served = ensile_serving::threads::serve(self.served, config, begin);
+        let served = ensile_serving::threads::serve(self.served, config.with_tls(self.tls), begin);
         let failure = failure.lock().take();
         failure.map_or_else(|| served.map_err(LoadingError::Ended), Err)
     }

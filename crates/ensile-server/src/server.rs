@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ensile::Database;
 use ensile_base::random::Random;
-use ensile_serving::threads::{ListeningServer, ServerConfig};
+use ensile_serving::threads::{ListeningServer, ServerConfig, TlsConfig};
 
 use crate::access::{Password, User};
 use crate::admin_port::{self, AdminConfig};
@@ -27,6 +27,8 @@ pub struct ServerBuilder {
     /// True if replies wait until they are durable, whatever `appendfsync` says.
     always_waits: bool,
     admin: Option<AdminConfig>,
+    /// TLS of all clients.
+    tls: Option<TlsConfig>,
     settings: ServedSettings,
 }
 
@@ -131,14 +133,39 @@ impl ServerBuilder {
         self
     }
 
+    /// Lets clients with TLS in only, at the address of [`Server::listen`]. [`Server::serve`] has the setting in its
+    /// configuration, which counts before this one. The setting needs the feature `tls`.
+    ///
+    /// ```no_run
+    /// use ensile_server::{Server, TlsClients, TlsConfig, TlsPem};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (certificates, key) = (std::fs::read("server.crt")?, std::fs::read("server.key")?);
+    /// let tls = TlsConfig::from_pem(&TlsPem {
+    ///     certificates: &certificates,
+    ///     key: &key,
+    ///     client_authorities: None,
+    ///     clients: TlsClients::NotAsked,
+    /// })?;
+    /// let db = ensile::Database::in_memory()?;
+    /// let server = Server::builder(db).tls(Some(tls)).build()?.listen("127.0.0.1:6380".parse()?)?;
+    /// # server.stop()?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn tls(mut self, tls: Option<TlsConfig>) -> Self {
+        self.tls = tls;
+        self
+    }
+
     /// Opens the tables of the served database.
     ///
     /// # Errors
     /// The database has tables of these names with other types, the password is longer than
     /// [`PASSWORD_BYTES_MAX`](crate::PASSWORD_BYTES_MAX), or two users have one name.
     pub fn build(self) -> ensile::Result<Server> {
-        let admin = self.admin.clone();
-        Ok(Server { served: self.open()?, admin })
+        let (admin, tls) = (self.admin.clone(), self.tls.clone());
+        Ok(Server { served: self.open()?, admin, tls })
     }
 
     /// Makes a server whose database is loaded while the server listens.
@@ -146,7 +173,8 @@ impl ServerBuilder {
     /// # Errors
     /// As for [`build`](Self::build), but for the tables.
     pub fn build_loading(self) -> ensile::Result<LoadingServer> {
-        Ok(LoadingServer { served: Arc::new(ServedDatabase::new(self.settings)?), admin: self.admin })
+        let served = Arc::new(ServedDatabase::new(self.settings)?);
+        Ok(LoadingServer { served, admin: self.admin, tls: self.tls })
     }
 
     pub(crate) fn open(self) -> ensile::Result<ServedDatabase> {
@@ -177,6 +205,7 @@ impl ServerBuilder {
 pub struct Server {
     served: ServedDatabase,
     admin: Option<AdminConfig>,
+    tls: Option<TlsConfig>,
 }
 
 impl Server {
@@ -212,7 +241,7 @@ impl Server {
             procedures: Procedures::default(),
             script_times: ScriptTimes::default(),
         };
-        ServerBuilder { db: None, always_waits: false, admin: None, settings }
+        ServerBuilder { db: None, always_waits: false, admin: None, tls: None, settings }
     }
 
     /// Serves on threads of its own, until [`RunningServer::stop`] or a client's `SHUTDOWN`.
@@ -220,7 +249,7 @@ impl Server {
     /// # Errors
     /// The system's error for the address or for the admin port.
     pub fn listen(self, address: SocketAddr) -> io::Result<RunningServer> {
-        RunningServer::start(self.served, self.admin, address)
+        RunningServer::start(self.served, self.admin, self.tls, address)
     }
 
     /// Serves on this thread and on a thread for each further loop, until a client asks for the end, `config.ended` is
@@ -236,7 +265,7 @@ impl Server {
     ) -> io::Result<()> {
         let (served, tell, mut port) = (Arc::new(self.served), config.tell, None);
         let watched = Arc::clone(&served);
-        ensile_serving::threads::serve(served, config, |server| {
+        ensile_serving::threads::serve(served, config.with_tls(self.tls), |server| {
             port = admin_port::open(self.admin.as_ref(), &watched, &server, tell)?;
             ready(server)
         })

@@ -289,6 +289,7 @@ pub fn run(
     let ended = begin_program()?;
     let config = ServerConfig {
         address: arguments.listen,
+        tls: None,
         unix: None,
         loops: arguments.loops,
         transport: arguments.transport.into(),

@@ -18,6 +18,7 @@
 //! let table = PersistentTable::open(ObjectsBuilder::new(&folder))?;
 //! let config = ServerConfig {
 //!     address: "127.0.0.1:0".parse()?,
+//!     tls: None,
 //!     unix: None,
 //!     loops: 1,
 //!     transport: TransportChoice::Auto,

@@ -28,6 +28,7 @@ pub const LIMITS: NetLimits = NetLimits {
     idle: None,
     stalled: Duration::from_secs(60),
     ending: Duration::from_secs(300),
+    handshake: Duration::from_secs(10),
     keepalive: Some(Duration::from_secs(KEEPALIVE_SECONDS)),
     linger: Duration::from_secs(30),
     linger_bytes_max: 1 << 30,

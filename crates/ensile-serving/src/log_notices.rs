@@ -36,6 +36,8 @@ struct LastNotice {
     waits_at: Option<u64>,
     /// Number of disconnected clients in the last notice, and the notice's time.
     evicted: (u64, Option<u64>),
+    /// Number of failures of TLS in the last notice, and the notice's time.
+    tls_failed: (u64, Option<u64>),
 }
 
 impl LogNotices {
@@ -45,6 +47,7 @@ impl LogNotices {
             told_nanos: None,
             waits_at: None,
             evicted: (0, None),
+            tls_failed: (0, None),
         };
         Self { tell, last: Mutex::new(last) }
     }
@@ -111,6 +114,22 @@ impl LogNotices {
              bytes (--client-memory), and each of these clients had the most. Raise the limit, or send and ask for less at \
              once",
             evicted - before
+        ));
+    }
+
+    /// Tells of clients whose TLS has failed. `failed` is their number since the start, and `reason` is the last one.
+    pub(crate) fn look_at_tls(&self, failed: u64, reason: &str, now_nanos: u64) {
+        let mut last = self.last.lock();
+        let (before, told_nanos) = last.tls_failed;
+        let is_soon = told_nanos.is_some_and(|told| now_nanos.saturating_sub(told) < PAUSE_NANOS);
+        if failed <= before || is_soon {
+            return;
+        }
+        last.tls_failed = (failed, Some(now_nanos));
+        drop(last);
+        self.tell(&format!(
+            "clients disconnected because their TLS failed: {}. The last reason: {reason}",
+            failed - before
         ));
     }
 

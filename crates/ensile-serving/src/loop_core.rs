@@ -118,6 +118,9 @@ impl<T: Transport, S: ServedProgram> LoopCore<T, S> {
         let is_evicted = reason == CloseReason::Evicted;
         // Relaxed: a figure for people.
         self.state.evicted.fetch_add(u64::from(is_evicted), Ordering::Relaxed);
+        if let CloseReason::Tls(_) = reason {
+            self.state.note_tls_failure(self.net.last_tls_failure().unwrap_or_default());
+        }
         session.is_some_and(|session| self.parked.waits_for(session.client.parked))
     }
 

@@ -17,7 +17,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 use ensile_base::sync::Ordering;
-use ensile_net::{ConnectionId, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop, Transport};
+use ensile_net::{
+    ConnectionId, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop, TlsConfig, Transport,
+};
 
 use crate::busy_poll::LoopShared;
 use crate::deferred_replies::CalledWaker;
@@ -116,6 +118,14 @@ impl<T: Transport + 'static, S: ServedProgram> ServingLoop<T, S> {
     /// The system's error: choose another address.
     pub fn listen(&mut self, address: &ListenAddress) -> io::Result<ListenAddress> {
         self.core_mut().net.listen(address)
+    }
+
+    /// Accepts connections with TLS only at `address`; returns the bound address.
+    ///
+    /// # Errors
+    /// As for [`listen`](Self::listen).
+    pub fn listen_tls(&mut self, address: &ListenAddress, tls: TlsConfig) -> io::Result<ListenAddress> {
+        self.core_mut().net.listen_tls(address, tls)
     }
 
     /// Handle that ends a wait of this loop.
@@ -242,6 +252,7 @@ impl<T: Transport + 'static, S: ServedProgram> ServingLoop<T, S> {
             state.service.report_load(requests - turned_away, turned_away + unheard);
             state.look_at_log();
             state.look_at_evicted();
+            state.look_at_tls_failures();
         }
     }
 

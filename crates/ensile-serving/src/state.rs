@@ -49,8 +49,21 @@ pub struct ServingState<S> {
     pub(crate) fallen_bytes: AtomicUsize,
     /// Number of requests refused by the log that are already reported as part of the load.
     pub(crate) turned_away_told: Mutex<u64>,
+    /// Failures of clients' TLS.
+    pub(crate) tls_failures: Mutex<TlsFailures>,
     pub(crate) notices: LogNotices,
 }
+
+/// Failures of clients' TLS since the start.
+#[derive(Debug, Default)]
+pub(crate) struct TlsFailures {
+    count: u64,
+    /// Text of the last failure.
+    last: String,
+}
+
+/// Longest text of a failure in a notice, in bytes.
+const FAILURE_BYTES_MAX: usize = 200;
 
 impl<S> std::fmt::Debug for ServingState<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -81,6 +94,7 @@ impl<S> ServingState<S> {
             unheard: AtomicU64::new(0),
             fallen_bytes: AtomicUsize::new(0),
             turned_away_told: Mutex::new(0),
+            tls_failures: Mutex::new(TlsFailures::default()),
             notices: LogNotices::new(Box::new(|_| ())),
         }
     }
@@ -110,6 +124,23 @@ impl<S> ServingState<S> {
         // Relaxed: a figure for people.
         let evicted = self.evicted.load(Ordering::Relaxed);
         self.notices.look_at_evicted(evicted, self.memory.bytes_max(), self.clock.nanos());
+    }
+
+    /// Notes a connection that ended because its TLS failed.
+    pub(crate) fn note_tls_failure(&self, text: &str) {
+        let mut failures = self.tls_failures.lock();
+        failures.count += 1;
+        failures.last.clear();
+        failures.last.extend(text.chars().filter(|c| !c.is_control()).take(FAILURE_BYTES_MAX));
+        debug_assert!(failures.last.len() <= 4 * FAILURE_BYTES_MAX, "W2: a text is bounded");
+    }
+
+    /// Reports failures of clients' TLS, if there are new ones.
+    pub(crate) fn look_at_tls_failures(&self) {
+        let failures = self.tls_failures.lock();
+        if failures.count > 0 {
+            self.notices.look_at_tls(failures.count, &failures.last, self.clock.nanos());
+        }
     }
 
     /// The service.

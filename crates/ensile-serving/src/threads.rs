@@ -22,10 +22,10 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::panic_text;
 use ensile_base::sync::{Mutex, Ordering, SignalFlag, sleep};
-pub use ensile_net::TransportChoice;
 use ensile_net::{
     ListenAddress, LoopWakeUp, MachineTransport, NetLimits, UnixSocket, check_free, raise_descriptors_max,
 };
+pub use ensile_net::{TlsConfig, TransportChoice};
 
 use heap_trimmer::HeapTrimmer;
 
@@ -46,12 +46,24 @@ const TAKEN_PAUSE: Duration = Duration::from_millis(10);
 
 const _: () = assert!(TAKEN_PAUSE.as_millis() < TAKEN_WAIT.as_millis(), "an address is checked again");
 
+/// TLS of a server's clients.
+#[derive(Clone, Debug)]
+pub struct ServerTls {
+    /// Certificate, key, and the check of clients.
+    pub config: TlsConfig,
+    /// Address for clients with TLS, beside [`ServerConfig::address`] for clients without. `None`: all clients of the
+    /// server's address have TLS.
+    pub beside: Option<SocketAddr>,
+}
+
 /// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Address for clients; port 0 is any free port.
     pub address: SocketAddr,
-    /// Unix socket for clients beside the address.
+    /// TLS of clients; `None` is no TLS.
+    pub tls: Option<ServerTls>,
+    /// Unix socket for clients beside the address, without TLS.
     pub unix: Option<UnixSocket>,
     /// Number of threads, with a loop each.
     pub loops: usize,
@@ -79,11 +91,52 @@ impl ServerConfig {
     /// # Errors
     /// The system's error: choose another address, or another transport.
     pub fn check(&self) -> io::Result<()> {
-        let at = |error: io::Error| {
-            io::Error::new(error.kind(), format!("{}: {error}; choose another address", self.address))
-        };
-        free_soon(TAKEN_WAIT, || check_free(self.address)).map_err(at)?;
+        self.check_addresses()?;
+        for address in self.addresses() {
+            let at = |error: io::Error| {
+                io::Error::new(error.kind(), format!("{address}: {error}; choose another address"))
+            };
+            free_soon(TAKEN_WAIT, || check_free(address)).map_err(at)?;
+        }
         MachineTransport::new(self.transport).map(drop)
+    }
+
+    /// Refuses one address for clients with TLS and without: loops share addresses, so the system would not refuse.
+    fn check_addresses(&self) -> io::Result<()> {
+        let tls = self.tls.as_ref().and_then(|tls| tls.beside);
+        match tls.filter(|tls| *tls == self.address && tls.port() > 0) {
+            None => Ok(()),
+            Some(both) => Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                format!("{both} is for clients with TLS and without: give them two ports"),
+            )),
+        }
+    }
+
+    /// All addresses for clients.
+    fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        let tls = self.tls.as_ref().and_then(|tls| tls.beside);
+        std::iter::once(self.address).chain(tls)
+    }
+
+    /// The configuration at these addresses.
+    fn with_addresses(&self, at: LoopAddresses) -> Self {
+        let mut config = Self { address: at.address, ..self.clone() };
+        debug_assert!(
+            at.tls.is_none() || config.tls.is_some(),
+            "W20: an address for TLS has a configuration"
+        );
+        if let Some(tls) = &mut config.tls {
+            tls.beside = at.tls;
+        }
+        config
+    }
+
+    /// The configuration with TLS for all clients, if the configuration has no TLS of its own.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<TlsConfig>) -> Self {
+        let tls = self.tls.or(tls.map(|config| ServerTls { config, beside: None }));
+        Self { tls, ..self }
     }
 
     fn has_ended(&self) -> bool {
@@ -116,6 +169,8 @@ pub type FiguresNow = Arc<dyn Fn() -> ServerFigures + Send + Sync>;
 pub struct ListeningServer<'s> {
     /// Address of the listener.
     pub address: SocketAddr,
+    /// Address of the listener for clients with TLS, if it is another one.
+    pub tls_address: Option<SocketAddr>,
     /// Transport of the sockets; for a second choice also the reason.
     pub transport: &'s str,
     /// Memory of all clients together, in bytes; `None` is no limit.
@@ -162,8 +217,15 @@ impl std::fmt::Debug for ServerStop {
 
 type MachineLoop<S> = ServingLoop<MachineTransport, S>;
 
-/// Address of a loop and its wake-up, sent once the loop listens.
-type Begun = io::Result<(SocketAddr, LoopWakeUp)>;
+/// Addresses of a loop and its wake-up, sent once the loop listens.
+type Begun = io::Result<(LoopAddresses, LoopWakeUp)>;
+
+/// Addresses of a loop's listeners.
+#[derive(Clone, Copy)]
+struct LoopAddresses {
+    address: SocketAddr,
+    tls: Option<SocketAddr>,
+}
 
 /// A thread that tells people notices: a notice may block until it has a reader.
 struct Teller {
@@ -246,19 +308,23 @@ pub fn serve<S: ServedProgram>(
         .with_notice_handler(teller.tell())
         .with_client_memory(config.client_memory);
     let (state, wake_ups) = (Arc::new(state), Arc::new(Mutex::new(Vec::<LoopWakeUp>::new())));
-    free_soon(TAKEN_WAIT, || check_free(config.address))?;
+    config.check_addresses()?;
+    for address in config.addresses() {
+        free_soon(TAKEN_WAIT, || check_free(address))?;
+    }
     let limits = limits(&config);
     let counts = Arc::clone(&state);
     let _trimmer = HeapTrimmer::start(move |least| counts.take_fallen_bytes(least).is_some())?;
     let stop = ServerStop::of_loops(&state, &wake_ups);
     let end_all = || stop.stop();
     let served = std::thread::scope(|scope| {
-        let (mut address, mut threads) = (config.address, Vec::new());
+        let tls = config.tls.as_ref().and_then(|tls| tls.beside);
+        let (mut at, mut threads) = (LoopAddresses { address: config.address, tls }, Vec::new());
         let mut begun = Ok(());
         for _ in 0..config.loops.max(1) {
             let (tell, told) = mpsc::channel();
             let (state, end_all) = (&state, &end_all);
-            let config = ServerConfig { address, ..config.clone() };
+            let config = config.with_addresses(at);
             let work = move || {
                 let _end = CallAtEnd(end_all);
                 one_loop(state, &config, limits, &tell)
@@ -266,8 +332,8 @@ pub fn serve<S: ServedProgram>(
             let spawned = loop_thread().spawn_scoped(scope, work).map(|thread| threads.push(thread));
             // The first loop finds the port, further loops share the port.
             match spawned.and_then(|()| told.recv().map_err(io::Error::other)?) {
-                Ok((at, wake_up)) => {
-                    address = at;
+                Ok((bound, wake_up)) => {
+                    at = bound;
                     wake_ups.lock().push(wake_up);
                 }
                 Err(error) => begun = Err(error),
@@ -282,7 +348,8 @@ pub fn serve<S: ServedProgram>(
             let counted = Arc::clone(&state);
             let figures: FiguresNow = Arc::new(move || counted.figures());
             ready(ListeningServer {
-                address,
+                address: at.address,
+                tls_address: at.tls,
                 transport: &transport,
                 client_memory: config.client_memory,
                 stop: &stop,
@@ -340,6 +407,34 @@ fn loop_panic_error(panic: Box<dyn Any + Send>) -> io::Result<()> {
     Err(io::Error::other(format!("a loop panicked ({why}), which ends the server: start it again")))
 }
 
+/// Listens at the addresses of a configuration.
+fn listen_at_all<S: ServedProgram>(
+    one: &mut MachineLoop<S>,
+    config: &ServerConfig,
+) -> io::Result<LoopAddresses> {
+    let listen = if config.loops > 1 { ListenAddress::TcpShared } else { ListenAddress::Tcp };
+    let mut listen_at = |address, tls: Option<&TlsConfig>| {
+        let bound = match tls {
+            None => one.listen(&listen(address))?,
+            Some(tls) => one.listen_tls(&listen(address), tls.clone())?,
+        };
+        match bound {
+            ListenAddress::Tcp(at) | ListenAddress::TcpShared(at) => Ok(at),
+            ListenAddress::Unix(_) | ListenAddress::UnixShared(_) => {
+                Err(io::Error::other("it listens elsewhere"))
+            }
+        }
+    };
+    let Some(ServerTls { config: tls, beside }) = &config.tls else {
+        return Ok(LoopAddresses { address: listen_at(config.address, None)?, tls: None });
+    };
+    let of_address = beside.is_none().then_some(tls);
+    let address = listen_at(config.address, of_address)?;
+    let tls = beside.map(|beside| listen_at(beside, Some(tls))).transpose()?;
+    debug_assert_ne!(Some(address), tls, "W20: no client without TLS gets to the address of TLS");
+    Ok(LoopAddresses { address, tls })
+}
+
 /// Work of a thread: a loop, from its first step to its last.
 fn one_loop<S: ServedProgram>(
     state: &Arc<ServingState<S>>,
@@ -347,21 +442,15 @@ fn one_loop<S: ServedProgram>(
     limits: NetLimits,
     tell: &mpsc::Sender<Begun>,
 ) -> io::Result<()> {
-    let begin = || {
+    let begin = || -> io::Result<_> {
         let transport = MachineTransport::new(config.transport)?;
         state.add_transport(transport.in_use());
         let mut one: MachineLoop<S> = ServingLoop::new(transport, Arc::clone(state), limits);
-        let is_shared = config.loops > 1;
-        let listen = if is_shared { ListenAddress::TcpShared } else { ListenAddress::Tcp };
         if let Some(socket) = &config.unix {
             one.listen(&ListenAddress::UnixShared(socket.clone()))?;
         }
-        match one.listen(&listen(config.address))? {
-            ListenAddress::Tcp(at) | ListenAddress::TcpShared(at) => Ok((one, at)),
-            ListenAddress::Unix(_) | ListenAddress::UnixShared(_) => {
-                Err(io::Error::other("it listens elsewhere"))
-            }
-        }
+        let at = listen_at_all(&mut one, config)?;
+        Ok((one, at))
     };
     let mut one = match begin() {
         Ok((one, at)) => {

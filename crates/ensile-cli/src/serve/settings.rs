@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use ensile_server::{AdminConfig, Appendfsync, User};
+use ensile_server::{AdminConfig, Appendfsync, ServerTls, TlsClients, User};
 use ensile_serving::program::{duration_of, find_address};
 use ensile_serving::{CLIENT_MEMORY_BYTES, KEEPALIVE_SECONDS};
 
 use super::config_file::{ConfigLine, config_lines};
+use super::tls_files::TlsFiles;
 use super::values::{self, PasswordSource, Secret};
 
 /// Redis' port.
@@ -34,6 +35,22 @@ pub(super) struct GivenSettings {
     /// Port for clients; 0 is any free port [default: 6379]
     #[arg(long, value_parser = values::port)]
     port: Option<u16>,
+    /// Port for clients with TLS; 0 is none. With a port here, `port 0` is no port for clients without TLS [default: 0]
+    #[arg(long, value_name = "PORT", value_parser = values::port_or_none)]
+    tls_port: Option<u16>,
+    /// File with the server's certificate in PEM form, for tls-port
+    #[arg(long, value_name = "FILE", value_parser = values::folder)]
+    tls_cert_file: Option<PathBuf>,
+    /// File with the private key of the certificate in PEM form
+    #[arg(long, value_name = "FILE", value_parser = values::folder)]
+    tls_key_file: Option<PathBuf>,
+    /// File with certificates of the authorities whose certificates clients have, in PEM form
+    #[arg(long, value_name = "FILE", value_parser = values::folder)]
+    tls_ca_cert_file: Option<PathBuf>,
+    /// yes: a client needs a certificate. optional: a client may have one. no: no client is asked [default: yes with
+    /// tls-ca-cert-file, else no]
+    #[arg(long, value_name = "yes|no|optional", value_parser = values::tls_clients)]
+    tls_auth_clients: Option<TlsClients>,
     /// Address for clients. An address that other machines reach needs a password [default: 127.0.0.1]
     #[arg(long, value_name = "ADDRESS", value_parser = values::host)]
     bind: Option<String>,
@@ -101,11 +118,26 @@ struct Parameter {
 }
 
 /// All settings that a file or the environment may have.
-const PARAMETERS: [Parameter; 21] = [
+const PARAMETERS: [Parameter; 26] = [
     parameter("data", "ENSILE_DATA", |given, text| put(&mut given.data, values::folder(text))),
     // Redis' name of the folder.
     parameter("dir", "ENSILE_DIR", |given, text| put(&mut given.data, values::folder(text))),
     parameter("port", "ENSILE_PORT", |given, text| put(&mut given.port, values::port(text))),
+    parameter("tls-port", "ENSILE_TLS_PORT", |given, text| {
+        put(&mut given.tls_port, values::port_or_none(text))
+    }),
+    parameter("tls-cert-file", "ENSILE_TLS_CERT_FILE", |given, text| {
+        put(&mut given.tls_cert_file, values::folder(text))
+    }),
+    parameter("tls-key-file", "ENSILE_TLS_KEY_FILE", |given, text| {
+        put(&mut given.tls_key_file, values::folder(text))
+    }),
+    parameter("tls-ca-cert-file", "ENSILE_TLS_CA_CERT_FILE", |given, text| {
+        put(&mut given.tls_ca_cert_file, values::folder(text))
+    }),
+    parameter("tls-auth-clients", "ENSILE_TLS_AUTH_CLIENTS", |given, text| {
+        put(&mut given.tls_auth_clients, values::tls_clients(text))
+    }),
     parameter("bind", "ENSILE_BIND", |given, text| put(&mut given.bind, values::host(text))),
     parameter("loops", "ENSILE_LOOPS", |given, text| put(&mut given.loops, values::loops(text))),
     parameter("requirepass", "ENSILE_PASSWORD", |given, text| {
@@ -224,6 +256,11 @@ impl GivenSettings {
         Self {
             data: self.data.or(other.data),
             port: self.port.or(other.port),
+            tls_port: self.tls_port.or(other.tls_port),
+            tls_cert_file: self.tls_cert_file.or(other.tls_cert_file),
+            tls_key_file: self.tls_key_file.or(other.tls_key_file),
+            tls_ca_cert_file: self.tls_ca_cert_file.or(other.tls_ca_cert_file),
+            tls_auth_clients: self.tls_auth_clients.or(other.tls_auth_clients),
             bind: self.bind.or(other.bind),
             loops: self.loops.or(other.loops),
             password: self.password.or(other.password),
@@ -332,7 +369,10 @@ fn edit_distance(from: &str, to: &str) -> usize {
 pub(super) struct ServeSettings {
     /// Folder of the database.
     pub(super) data: PathBuf,
+    /// Address for clients: without TLS, unless `tls` says that all clients have TLS.
     pub(super) address: SocketAddr,
+    /// TLS of clients.
+    pub(super) tls: Option<ServerTls>,
     pub(super) loops: usize,
     /// Password of clients; `None` lets every client in.
     pub(super) password: Option<Secret>,
@@ -381,8 +421,33 @@ impl ServeSettings {
     /// Completes settings by the defaults.
     fn new(given: GivenSettings) -> Result<Self, String> {
         let host = given.bind.as_deref().unwrap_or("127.0.0.1");
-        let address = find_address((host, given.port.unwrap_or(PORT)))
-            .map_err(|why| format!("bind {host}: {why}; give an address of this machine, as 127.0.0.1"))?;
+        let address_of = |port: u16| {
+            find_address((host, port))
+                .map_err(|why| format!("bind {host}: {why}; give an address of this machine, as 127.0.0.1"))
+        };
+        if given.tls_port.is_none() && (given.tls_cert_file.is_some() || given.tls_auth_clients.is_some()) {
+            return Err(
+                "the settings of TLS need a port: give tls-port PORT, or tls-port 0 for no TLS".to_owned()
+            );
+        }
+        let (port, tls_port) = (given.port.unwrap_or(PORT), given.tls_port.filter(|port| *port > 0));
+        let files = TlsFiles {
+            certificate: given.tls_cert_file,
+            key: given.tls_key_file,
+            authority: given.tls_ca_cert_file,
+            clients: given.tls_auth_clients,
+        };
+        let (address, tls) = match tls_port {
+            None => (address_of(port)?, None),
+            // As in redis: a port of zero is closed.
+            Some(tls_port) if port == 0 => {
+                (address_of(tls_port)?, Some(ServerTls { config: files.read()?, beside: None }))
+            }
+            Some(tls_port) => {
+                let beside = Some(address_of(tls_port)?);
+                (address_of(port)?, Some(ServerTls { config: files.read()?, beside }))
+            }
+        };
         let password = given.password.map_or(Ok(None), PasswordSource::read)?;
         let mut users = given.listed_users;
         if let Some(file) = &given.users {
@@ -395,6 +460,7 @@ impl ServeSettings {
         Ok(Self {
             data: given.data.unwrap_or_else(|| "data".into()),
             address,
+            tls,
             loops: given.loops.unwrap_or_else(cores),
             password,
             users,

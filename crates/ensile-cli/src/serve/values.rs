@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use ensile_net::KEEPALIVE_SECONDS_MAX;
-use ensile_server::{Appendfsync, PASSWORD_BYTES_MAX};
+use ensile_server::{Appendfsync, PASSWORD_BYTES_MAX, TlsClients};
 use ensile_serving::program::IDLE_SECONDS_MAX;
 
 /// Largest number of loops.
@@ -110,6 +110,20 @@ pub(super) fn appendfsync(text: &str) -> Result<Appendfsync, String> {
 
 pub(super) fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| format!("give a port from 1 to {}, or 0 for any free port", u16::MAX))
+}
+
+pub(super) fn port_or_none(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| format!("give a port from 1 to {}, or 0 for none", u16::MAX))
+}
+
+/// Clients that need a certificate.
+pub(super) fn tls_clients(text: &str) -> Result<TlsClients, String> {
+    match text {
+        "yes" => Ok(TlsClients::Required),
+        "no" => Ok(TlsClients::NotAsked),
+        "optional" => Ok(TlsClients::Optional),
+        _ => Err("give yes, no or optional".to_owned()),
+    }
 }
 
 /// A name or a number without a port. `*` is every IPv4 address, as in redis.

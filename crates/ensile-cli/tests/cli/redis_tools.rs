@@ -8,6 +8,7 @@
 use std::process::{Command, Stdio};
 
 use crate::outside::Folder;
+use crate::serve::{certificate, tls_options};
 use crate::server::{Server, told};
 
 /// Runs one of redis' tools against a server; its output.
@@ -90,4 +91,34 @@ fn redis_benchmark_runs_with_both_kinds_of_replies_and_in_pipelines() {
         let keys: u64 = cli(&server, "DBSIZE").parse().expect("a number");
         assert!((1..=2_001).contains(&keys), "{keys} keys");
     }
+}
+
+#[test]
+#[ignore = "needs redis-tools: ci/redis-tools.sh installs them and runs this"]
+fn redis_cli_and_redis_benchmark_use_tls() {
+    let folder = Folder::new("redis-tls");
+    let authority = certificate("authority.pem");
+    let (pem, key) = (certificate("client.pem"), certificate("client.key"));
+    let server = Server::start(&folder, &format!("{} --tls-ca-cert-file {authority}", tls_options()));
+    let without = ["--tls", "--cacert", &authority];
+    let with = ["--tls", "--cacert", &authority, "--cert", &pem, "--key", &key];
+    let cli = |options: &[&str], line: &[&str]| {
+        tool(&server, "redis-cli", &[options, line].concat()).trim_end().to_owned()
+    };
+    assert_eq!(cli(&with, &["SET", "k", "v"]), "OK", "{}", told(&folder));
+    assert_eq!(cli(&with, &["GET", "k"]), "v");
+    let large = "x".repeat(100_000);
+    assert_eq!(cli(&with, &["SET", "large", &large]), "OK");
+    assert_eq!(cli(&with, &["GET", "large"]), large);
+    let refused = Command::new("redis-cli")
+        .args(["-p", &server.address.port().to_string()])
+        .args(without)
+        .arg("PING")
+        .stdin(Stdio::null())
+        .output()
+        .expect("redis-cli");
+    assert!(!String::from_utf8_lossy(&refused.stdout).contains("PONG"), "a client without a certificate");
+    let line = ["-t", "set,get", "-n", "2000", "-c", "20", "-q", "-P", "4"];
+    let text = tool(&server, "redis-benchmark", &[&with[..], &line].concat());
+    assert!(text.contains("SET: ") && text.contains("GET: "), "{text}");
 }

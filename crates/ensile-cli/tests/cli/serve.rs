@@ -202,6 +202,81 @@ fn a_unix_socket_serves_beside_the_port() {
     assert!(!path.exists());
 }
 
+/// A file of the tests' certificates.
+pub(crate) fn certificate(name: &str) -> String {
+    format!("{}/../ensile-net/tests/certificates/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Options of a server for clients with TLS only, at a port that was free a moment ago.
+pub(crate) fn tls_options() -> String {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = free.local_addr().expect("a bound socket").port();
+    let (pem, key) = (certificate("server.pem"), certificate("server.key"));
+    format!("--tls-port {port} --tls-cert-file {pem} --tls-key-file {key}")
+}
+
+#[test]
+fn a_port_for_tls_alone_tells_clients_without_tls() {
+    use std::io::{Read as _, Write as _};
+
+    let folder = Folder::new("serve-tls");
+    let server = Server::start(&folder, &tls_options());
+    let mut client = std::net::TcpStream::connect(server.address).expect("it listens");
+    client.write_all(b"PING\r\n").expect("an open socket");
+    let mut reply = String::new();
+    client.read_to_string(&mut reply).expect("it is ended in order");
+    assert_eq!(reply, "-ERR this port takes TLS connections only\r\n");
+    while !told(&folder).contains("because their TLS failed: 1. The last reason: a client sent no TLS") {
+        std::thread::yield_now();
+    }
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(0), "{}", told(&folder));
+}
+
+#[test]
+fn files_of_tls_are_checked_before_the_port_opens() {
+    let folder = Folder::new("serve-tls-refused");
+    let [pem, key, other, expired] =
+        ["server.pem", "server.key", "client.key", "expired.pem"].map(certificate);
+    for (options, reasons) in [
+        (String::new(), ["tls-port needs", "give tls-cert-file FILE and tls-key-file FILE"]),
+        (
+            format!("--tls-cert-file none --tls-key-file {key}"),
+            ["tls-cert-file none: ", "this user may read"],
+        ),
+        (
+            format!("--tls-cert-file {pem} --tls-key-file {other}"),
+            ["client.key: the key is of another certificate", "give the key"],
+        ),
+        (
+            format!("--tls-cert-file {key} --tls-key-file {key}"),
+            ["server.key: no certificate", "give a file"],
+        ),
+        (
+            format!("--tls-cert-file {expired} --tls-key-file {key}"),
+            ["expired.pem: expired", "renew the certificate"],
+        ),
+        (
+            format!("--tls-cert-file {pem} --tls-key-file {key} --tls-auth-clients yes"),
+            ["tls-auth-clients needs", "give tls-ca-cert-file FILE"],
+        ),
+        (
+            format!("--port 0 --tls-cert-file {pem} --tls-key-file {key}"),
+            ["the settings of TLS need a port", "give tls-port PORT"],
+        ),
+        (
+            format!("--port 7381 --tls-port 7381 --tls-cert-file {pem} --tls-key-file {key}"),
+            ["127.0.0.1:7381 is for clients with TLS and without", "give them two ports"],
+        ),
+    ] {
+        let ports = if options.contains("--port") { "" } else { "--port 0 --tls-port 1" };
+        let (code, text) = refused(&folder, &format!("--data data {ports} {options}"));
+        assert_eq!(code, Some(2), "{options}: {text}");
+        assert!(reasons.iter().all(|reason| text.contains(reason)), "{options}: {text}");
+    }
+    assert!(!folder.0.join("data").exists());
+}
+
 #[test]
 fn a_start_that_is_refused_makes_no_folder() {
     let folder = Folder::new("serve-refused");

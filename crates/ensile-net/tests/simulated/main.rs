@@ -4,6 +4,8 @@
 //! in any order.
 
 mod memory;
+mod tls;
+mod tls_client;
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,7 +18,7 @@ use ensile_base::sync::Arc;
 use ensile_net::simulation::{ClientId, RingCases, SimulatedTransport};
 use ensile_net::{
     CheckedLoop, CloseReason, ConnectionId, ConnectionMemory, ListenAddress, NetEvent, NetLimits, NetLoop,
-    ReplySlot,
+    ReplySlot, TlsConfig,
 };
 
 const LIMITS: NetLimits = NetLimits {
@@ -27,6 +29,7 @@ const LIMITS: NetLimits = NetLimits {
     idle: Some(Duration::from_secs(30)),
     stalled: Duration::from_secs(5),
     ending: Duration::from_secs(22),
+    handshake: Duration::from_secs(4),
     keepalive: None,
     linger: Duration::from_secs(3),
     linger_bytes_max: 5000,
@@ -63,6 +66,8 @@ struct Server {
     sets_aside: bool,
     /// Connections whose request is set aside.
     set_aside: Vec<ConnectionId>,
+    /// Bytes of the records that a read may bring beyond the limit of unread bytes.
+    records_bytes: usize,
 }
 
 impl Server {
@@ -75,11 +80,27 @@ impl Server {
     }
 
     fn with_memory(seed: u64, limits: NetLimits, memory: &Arc<ConnectionMemory>) -> Self {
+        Self::listening(seed, limits, memory, None)
+    }
+
+    /// A server whose clients have TLS, if it has a configuration.
+    fn listening(
+        seed: u64,
+        limits: NetLimits,
+        memory: &Arc<ConnectionMemory>,
+        tls: Option<TlsConfig>,
+    ) -> Self {
         let clock = Clock::manual();
         let transport = SimulatedTransport::new(clock.clone(), seed);
         let net = NetLoop::new(transport, clock.clone(), limits).with_memory(Arc::clone(memory));
         let mut net = CheckedLoop::new(net);
-        net.listen(&ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)))).expect("it is simulated");
+        let address = ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
+        let records_bytes = if tls.is_some() { tls::RECORDS_BYTES } else { 0 };
+        match tls {
+            None => net.listen(&address),
+            Some(tls) => net.listen_tls(&address, tls),
+        }
+        .expect("it is simulated");
         let random = Random::from_seed(seed ^ 0x5eed);
         Self {
             net,
@@ -97,6 +118,7 @@ impl Server {
             tells: true,
             sets_aside: false,
             set_aside: Vec::new(),
+            records_bytes,
         }
     }
 
@@ -128,7 +150,7 @@ impl Server {
 
     fn serve(&mut self, id: ConnectionId) {
         let Some((received, replies)) = self.net.parts(id) else { return };
-        assert!(received.len() <= self.limits.unread_bytes_max, "W2");
+        assert!(received.len() <= self.limits.unread_bytes_max + self.records_bytes, "W2");
         let mut consumed = 0;
         while let Some(end) = received[consumed..].iter().position(|&byte| byte == b'\n') {
             if !replies.has_room() {

@@ -30,4 +30,5 @@ mod sorted_sets;
 mod streams;
 mod strings;
 mod threads;
+mod tls;
 mod transactions;

@@ -132,6 +132,7 @@ fn a_script_is_killed_from_a_connection_of_its_own_loop() {
         address: "127.0.0.1:0".parse().expect("an address"),
         loops: 1,
         transport: TransportChoice::Auto,
+        tls: None,
         unix: None,
         idle: None,
         keepalive: None,

@@ -208,6 +208,7 @@ fn a_loop_that_panics_ends_the_server_which_says_why() {
             Arc::new(FragileService { kept: FragileNumbers { numbers, fails: AtomicBool::new(true) } });
         let config = ServerConfig {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            tls: None,
             unix: None,
             loops,
             transport: TransportChoice::Epoll,

@@ -96,3 +96,19 @@ fn w16_disconnected_clients_are_told_together_and_not_too_often() {
     let first = "clients disconnected for their memory";
     assert_eq!(told, [format!("{first}: 1"), format!("{first}: 4")], "W16");
 }
+
+#[test]
+fn failures_of_tls_are_told_together_now_and_then() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&told);
+    let notices = LogNotices::new(Box::new(move |notice| kept.lock().push(notice.to_owned())));
+    notices.look_at_tls(1, "a client sent no TLS", 0);
+    notices.look_at_tls(5, "received fatal alert", PAUSE_NANOS - 1);
+    notices.look_at_tls(5, "received fatal alert", PAUSE_NANOS);
+    notices.look_at_tls(5, "received fatal alert", 3 * PAUSE_NANOS);
+    let wanted = [
+        "clients disconnected because their TLS failed: 1. The last reason: a client sent no TLS",
+        "clients disconnected because their TLS failed: 4. The last reason: received fatal alert",
+    ];
+    assert_eq!(*told.lock(), wanted);
+}

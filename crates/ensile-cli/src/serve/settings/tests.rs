@@ -148,3 +148,25 @@ fn the_nearest_name_has_the_fewest_changes() {
     assert_eq!(nearest_name("tcp-keep-alive"), "tcp-keepalive");
     assert_eq!(nearest_name("requirepas"), "requirepass");
 }
+
+/// The settings of a line, with the certificate and the key of the tests behind it.
+fn with_certificate(line: &str) -> ServeSettings {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ensile-net/tests/certificates");
+    let [pem, key] = ["server.pem", "server.key"].map(|name| folder.join(name).display().to_string());
+    let options = options(&format!("{line} --tls-cert-file {pem} --tls-key-file {key}"));
+    ServeSettings::new(options).expect("it is possible")
+}
+
+#[test]
+fn port_zero_beside_a_port_for_tls_is_no_port_as_in_redis() {
+    let beside = |settings: ServeSettings| settings.tls.map(|tls| tls.beside.map(|address| address.port()));
+    let settings = with_certificate("--port 0 --tls-port 7000");
+    assert_eq!(settings.address.port(), 7000, "all clients have TLS");
+    assert_eq!(beside(settings), Some(None));
+    let settings = with_certificate("--port 7001 --tls-port 7000");
+    assert_eq!(settings.address.port(), 7001);
+    assert_eq!(beside(settings), Some(Some(7000)));
+    let settings = with_certificate("--port 0 --tls-port 0");
+    assert_eq!(settings.address.port(), 0, "any free port");
+    assert_eq!(beside(settings), None, "a port of zero for TLS is no port");
+}
