@@ -88,13 +88,16 @@ fn a_killed_script_has_no_effect_although_it_has_written() {
 #[test]
 fn w19_the_connection_of_a_script_stays_untouched_although_its_client_has_ended() {
     let mut rig = rig();
-    let client = rig.connect();
-    send(&mut rig, client, "SET b 1");
-    rig.send(client, &[b"EVAL", LONG.as_bytes(), b"0"]);
-    send(&mut rig, client, "GET b");
-    rig.clients().end(client);
-    let replies: Vec<String> = (0..3).map(|_| reply(&mut rig, client)).collect();
-    assert_eq!(replies, ["+OK", ":1", "$1 1"], "W19");
+    // In some round the end is read together with the requests.
+    for _ in 0..ROUNDS_MAX {
+        let client = rig.connect();
+        send(&mut rig, client, "SET b 1");
+        rig.send(client, &[b"EVAL", LONG.as_bytes(), b"0"]);
+        send(&mut rig, client, "GET b");
+        rig.clients().end(client);
+        let replies: Vec<String> = (0..3).map(|_| reply(&mut rig, client)).collect();
+        assert_eq!(replies, ["+OK", ":1", "$1 1"], "W19");
+    }
 }
 
 #[test]
