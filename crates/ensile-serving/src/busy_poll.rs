@@ -76,7 +76,7 @@ impl<T: Transport, S: ServedProgram> ServesOthers for LoopShared<T, S> {
             core.latencies.count(self.state.clock.nanos().saturating_sub(begun_nanos), turn.replied);
         }
         core.is_polling = false;
-        self.state.has_stopped()
+        self.state.is_to_end()
     }
 }
 

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - R1: while replies wait, each reply whose epoch is not known to be durable is parked.
 //! - Every request gets one reply, an error if the request was not carried out.
-//! - W18: a request that is set aside stays unread, and is called again after each wake-up of the loop. No later
+//! - W18: a request that is set aside stays unread, and is called again after each call of the loop's waker. No later
 //!   request of its connection is carried out before.
 //!
 //! Neighbours: `ensile-net` has the loop of sockets; `dispatch` takes requests; `deferred_replies` has the parked

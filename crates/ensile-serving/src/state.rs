@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ensile_base::clock::Clock;
-use ensile_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
+use ensile_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, SignalFlag};
 use ensile_net::{ConnectionMemory, NetLimits};
 
 use crate::figures::ServerFigures;
@@ -31,6 +31,8 @@ pub struct ServingState<S> {
     pub(crate) transports: Mutex<BTreeSet<String>>,
     /// True if the server is to end.
     pub(crate) stopped: AtomicBool,
+    /// Flag that ends the server from outside.
+    pub(crate) ended: Option<&'static SignalFlag>,
     pub(crate) connections: AtomicU64,
     /// Number of connections since the start.
     pub(crate) opened: AtomicU64,
@@ -84,6 +86,7 @@ impl<S> ServingState<S> {
             evicted: AtomicU64::new(0),
             transports: Mutex::new(BTreeSet::new()),
             stopped: AtomicBool::new(false),
+            ended: None,
             connections: AtomicU64::new(0),
             opened: AtomicU64::new(0),
             requests: AtomicU64::new(0),
@@ -112,6 +115,18 @@ impl<S> ServingState<S> {
     #[must_use]
     pub fn with_notice_handler(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { notices: LogNotices::new(Box::new(tell)), ..self }
+    }
+
+    /// Sets a flag that ends the server as a client's request for the end does.
+    #[must_use]
+    pub(crate) fn with_end_flag(self, ended: Option<&'static SignalFlag>) -> Self {
+        Self { ended, ..self }
+    }
+
+    /// True if a request under way is to end soon: the server ends, or is asked to end from outside.
+    pub(crate) fn is_to_end(&self) -> bool {
+        // Relaxed: the flag guards no data.
+        self.has_stopped() || self.ended.is_some_and(|ended| ended.load(Ordering::Relaxed))
     }
 
     /// Memory limit of clients together, in bytes; `None` without a limit.

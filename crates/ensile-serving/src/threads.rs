@@ -306,7 +306,8 @@ pub fn serve<S: ServedProgram>(
     let teller = Teller::start(config.tell)?;
     let state = ServingState::new(service, Clock::machine())
         .with_notice_handler(teller.tell())
-        .with_client_memory(config.client_memory);
+        .with_client_memory(config.client_memory)
+        .with_end_flag(config.ended);
     let (state, wake_ups) = (Arc::new(state), Arc::new(Mutex::new(Vec::<LoopWakeUp>::new())));
     config.check_addresses()?;
     for address in config.addresses() {

@@ -346,3 +346,48 @@ impl LoopChannels {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ensile_base::Epoch;
+    use ensile_net::LoopWakeUp;
+    use ensile_serving::LoopMail;
+
+    use super::{ChannelKind, Channels, LoopChannels, LoopMailBox};
+    use crate::channels::{Letter, ListenKind, Message};
+
+    fn texts(mail: &LoopMailBox) -> Vec<String> {
+        let text = |letter| match letter {
+            Letter::Message(message, _) => String::from_utf8_lossy(&message.text).into_owned(),
+            other => panic!("{other:?} is no message"),
+        };
+        mail.take().into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn j2_a_loop_sees_the_listeners_of_another_loop_from_its_next_message_on() {
+        let channels = Arc::new(Channels::default());
+        let mails: [LoopMailBox; 2] =
+            std::array::from_fn(|_| Arc::new(LoopMail::new(LoopWakeUp::new(|| ()))));
+        let [here, there] = [0, 1].map(|number: usize| LoopChannels::new(&channels, &mails[number]));
+        let publish = |text: &str| {
+            let receivers = here.receivers(ChannelKind::Plain, b"news");
+            let (channel, text) = (b"news".as_slice().into(), text.as_bytes().into());
+            here.send(Message { kind: ChannelKind::Plain, channel, text }, Epoch::ZERO);
+            receivers
+        };
+        let (pattern, channel) = (ListenKind::Pattern, ListenKind::Channel(ChannelKind::Plain));
+        assert_eq!(publish("a"), 0);
+        there.add(pattern, b"n*");
+        assert_eq!(publish("b"), 1, "J2");
+        there.add(channel, b"news");
+        here.add(channel, b"news");
+        assert_eq!(publish("c"), 3, "J2");
+        there.remove(pattern, b"n*");
+        there.remove(channel, b"news");
+        assert_eq!(publish("d"), 1, "J2");
+        assert_eq!([texts(&mails[0]), texts(&mails[1])], [["c", "d"], ["b", "c"]]);
+    }
+}

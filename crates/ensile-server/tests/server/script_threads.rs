@@ -1,13 +1,15 @@
 //! Scripts and procedures of many clients at once, and the end of endless scripts.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ensile::Database;
 use ensile_server::{
     ProcedureError, ReplyValue, RunningServer, Server, ServerBuilder, ServerConfig, TransportChoice,
 };
+use ensile_sim::SimDisk;
 
 use super::rig::shown;
 use super::threads::Connection;
@@ -122,15 +124,14 @@ fn a_script_that_ran_too_long_does_not_run_again_after_a_conflict() {
 /// Number of clients that write meanwhile. Some client is of the other loop.
 const WRITERS: usize = 24;
 
-#[test]
-fn a_script_is_killed_from_a_connection_of_its_own_loop() {
-    let db = Database::in_memory().expect("a new database");
+/// A server with this number of loops, whose scripts are long after a millisecond. `play` gets the address.
+fn with_busy_loops(loops: usize, db: Database, play: impl FnOnce(SocketAddr)) {
     let server = Server::builder(db)
         .busy_reply_threshold(Duration::from_millis(1))
         .script_time_limit(Duration::from_secs(100_000));
     let config = ServerConfig {
         address: "127.0.0.1:0".parse().expect("an address"),
-        loops: 1,
+        loops,
         transport: TransportChoice::Auto,
         tls: None,
         unix: None,
@@ -149,22 +150,51 @@ fn a_script_is_killed_from_a_connection_of_its_own_loop() {
     });
     let serving = serving.expect("a thread");
     let (address, stop) = listening.recv().expect("a free port");
-    let mut other = Connection::open(address);
-    for script in ENDLESS {
-        std::thread::scope(|scope| {
-            let running = scope.spawn(|| ask(&mut Connection::open(address), &["EVAL", script, "0"]));
-            while !ask(&mut other, &["GET", "a"]).starts_with("-BUSY Redis is busy running a script.") {
-                std::thread::yield_now();
-            }
-            // A connection that begins during the script is served too.
-            assert_eq!(ask(&mut Connection::open(address), &["SCRIPT", "KILL"]), "+OK", "{script}");
-            let reply = running.join().expect("no panic");
-            assert!(reply.starts_with("-ERR Script killed by user with SCRIPT KILL..."), "{reply}");
-        });
-    }
-    assert_eq!(ask(&mut other, &["GET", "a"]), "$-1", "Q5: a killed script has no effect");
+    play(address);
     stop.stop();
-    serving.join().expect("no panic").expect("a server without a log");
+    serving.join().expect("no panic").expect("everything is durable");
+}
+
+#[test]
+fn a_script_is_killed_from_a_connection_of_its_own_loop() {
+    with_busy_loops(1, Database::in_memory().expect("a new database"), |address| {
+        let mut other = Connection::open(address);
+        for script in ENDLESS {
+            std::thread::scope(|scope| {
+                let running = scope.spawn(|| ask(&mut Connection::open(address), &["EVAL", script, "0"]));
+                while !ask(&mut other, &["GET", "a"]).starts_with("-BUSY Redis is busy running a script.") {
+                    std::thread::yield_now();
+                }
+                // A connection that begins during the script is served too.
+                assert_eq!(ask(&mut Connection::open(address), &["SCRIPT", "KILL"]), "+OK", "{script}");
+                let reply = running.join().expect("no panic");
+                assert!(reply.starts_with("-ERR Script killed by user with SCRIPT KILL..."), "{reply}");
+            });
+        }
+        assert_eq!(ask(&mut other, &["GET", "a"]), "$-1", "Q5: a killed script has no effect");
+    });
+}
+
+#[test]
+fn r1_durable_replies_of_other_loops_go_on_during_a_long_script() {
+    let disk = Database::builder("/").disk(Arc::new(SimDisk::new()));
+    with_busy_loops(2, disk.open().expect("the disk works"), |address| {
+        std::thread::scope(|scope| {
+            let endless = &["EVAL", "redis.call('SET','a','1') while true do end", "0"];
+            let running = scope.spawn(|| ask(&mut Connection::open(address), endless));
+            let is_busy = |client: &mut Connection| ask(client, &["GET", "b"]).starts_with("-BUSY");
+            while !(0..WRITERS).any(|_| is_busy(&mut Connection::open(address))) {}
+            let writer = (0..)
+                .map(|_| Connection::open(address))
+                .find_map(|mut client| (!is_busy(&mut client)).then_some(client));
+            let mut writer = writer.expect("some connection is of the other loop");
+            for number in 0..20 {
+                assert_eq!(ask(&mut writer, &["SET", "b", &number.to_string()]), "+OK", "R1");
+            }
+            assert_eq!(ask(&mut writer, &["SCRIPT", "KILL"]), "+OK");
+            assert!(running.join().expect("no panic").starts_with("-ERR Script killed"));
+        });
+    });
 }
 
 #[test]
