@@ -118,6 +118,7 @@ pub use locks::{Condvar, Mutex, MutexGuard, OnceLock};
 /// Adds to a counter with one writer at a time, this thread. A reader sees some value of the counter, in no order with
 /// other memory.
 #[inline]
+#[cfg_attr(feature = "counted", track_caller)]
 pub fn add_as_only_writer(counter: &AtomicU64, by: u64) {
     // Relaxed, both: a counter has one writer, and readers need a value, not an order.
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);

@@ -10,7 +10,6 @@
 
 use std::mem::ManuallyDrop;
 
-use ensile_base::sync::add_as_only_writer;
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::Pinned;
 
@@ -25,7 +24,7 @@ use crate::sets::write_set::{Arena, OldVersion, Write, WriteEffect, WriteKind};
 use crate::sets::{LockOrder, Sets};
 use crate::shared_state::SharedState;
 use crate::tables::is_logged;
-use crate::worker::{Worker, WorkerShared};
+use crate::worker::{Worker, WorkerCounters, WorkerShared};
 
 impl Locked<'_, '_, '_> {
     /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is
@@ -137,7 +136,7 @@ impl Commit<'_, '_> {
             .filter(|write| !matches!(write.effect, WriteEffect::Untouched) && is_logged(write.table));
         let bytes: usize =
             changed.map(|write| log_entry::bytes(write.key_bytes(), write.value_bytes())).sum();
-        add_as_only_writer(&self.worker.shared.counters.changed_bytes, bytes as u64);
+        WorkerCounters::add(&self.worker.shared.counters.changed_bytes, bytes as u64);
     }
 }
 
@@ -231,7 +230,7 @@ impl<'p> Installing<'_, 'p> {
             page.leave_before(version, || self.install(write))
         };
         match left {
-            Ok(()) => add_as_only_writer(&own.counters.displaced_bytes, bytes as u64),
+            Ok(()) => WorkerCounters::add(&own.counters.displaced_bytes, bytes as u64),
             Err(unused) => prepared.version = Some(unused),
         }
         effect

@@ -27,7 +27,7 @@ mod writes;
 use std::mem::ManuallyDrop;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, add_as_only_writer};
+use ensile_base::sync::Arc;
 use ensile_durability::{DurabilityError, UserCode};
 use ensile_epoch::Pinned;
 use ensile_memory::MemoryRoom;
@@ -39,6 +39,7 @@ use crate::session::{self, Session};
 use crate::sets::context::{Context, KeptContext};
 use crate::shared_state::{Durability, SharedState};
 use crate::tables::{CATALOG_ID, TableCore};
+use crate::worker::WorkerCounters;
 use receipt::Receipt;
 
 /// A serializable transaction. A drop aborts the transaction.
@@ -419,7 +420,7 @@ impl<'db> Transaction<'db> {
 
     pub(super) fn count_retry(&self) {
         if let Some(worker) = self.session.as_ref().and_then(|session| session.worker.as_ref()) {
-            add_as_only_writer(&worker.shared.counters.retries, 1);
+            WorkerCounters::add(&worker.shared.counters.retries, 1);
         }
     }
 

@@ -55,6 +55,12 @@ pub(crate) struct WorkerCounters {
 }
 
 impl WorkerCounters {
+    /// Adds `by` to a counter that no other thread writes now. The counted build names writes by their file.
+    #[inline]
+    pub(crate) fn add(counter: &AtomicU64, by: u64) {
+        add_as_only_writer(counter, by);
+    }
+
     #[inline]
     fn set(counter: &AtomicU64, value: u64) {
         // Relaxed: a counter has one writer, and readers need a value, not an order.
@@ -193,7 +199,7 @@ impl Worker {
     #[inline]
     pub(crate) fn count(&self, committed: bool) {
         let counter = if committed { &self.shared.counters.commits } else { &self.shared.counters.aborts };
-        add_as_only_writer(counter, 1);
+        WorkerCounters::add(counter, 1);
     }
 
     /// True if a commit without writes must collect: [`READS_PER_COLLECTION`] such commits have come since the last

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::KEEP_BYTES_MAX;
-use ensile_base::sync::add_as_only_writer;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{PageContents, Pages, TakenPage, WantedPages};
 
@@ -15,7 +14,7 @@ use crate::pictures::page_map::{PageMap, PictureOfMaps};
 use crate::pictures::pending_removes::{PageMarks, RemovePlace};
 use crate::pictures::picture_state::FREED_PER_STEP;
 use crate::record::CopyTarget;
-use crate::worker::Worker;
+use crate::worker::{Worker, WorkerCounters};
 use crate::{Database, Result, Table, Tuning};
 
 fn open() -> Result<Database> {
@@ -29,7 +28,7 @@ const SECOND: PictureAttempt = PictureAttempt::new(2);
 fn leave(shared: &SharedState, worker: &mut Worker, since: Epoch) {
     let place = RemovePlace { table: 1, since };
     let version = worker.blocks.pending_remove(place, Tid::first_of(Epoch::FIRST), b"key", b"value");
-    add_as_only_writer(&worker.shared.counters.displaced_bytes, version.bytes() as u64);
+    WorkerCounters::add(&worker.shared.counters.displaced_bytes, version.bytes() as u64);
     let picture = PictureOfMaps::new(FIRST, since);
     let map = PageMap::new(&picture, PageBounds::default(), PageMarks::NONE);
     let (left, ()) = map.page(0).leave_beside_before(&worker.shared.displaced, version, || ());
