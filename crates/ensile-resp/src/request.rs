@@ -418,6 +418,12 @@ impl RequestBuffer {
         true
     }
 
+    /// Memory of the buffer in bytes.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> usize {
+        self.places.capacity() * size_of::<ArgumentPlace>() + self.bytes.capacity()
+    }
+
     /// The request; `None` without an argument.
     #[must_use]
     pub fn request(&self) -> Option<Request<'_>> {

@@ -19,7 +19,7 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, MultiValue, Result, StdLib, 
 
 use super::command_host::{CallRefusal, CommandHost};
 use super::libraries::{RunState, server_table};
-use super::library_parts::{LUA_BYTES_MAX, new_string};
+use super::library_parts::{LUA_BYTES_MAX, LiftedLimit, STRING_BYTES, new_string};
 use super::number_text::general;
 use super::raised::{SCRIPT_NAME, early_end, raise_reply, reason_of, reply_text};
 use super::run_guard::{LoopScripts, RunEnd, RunGuard, end_error};
@@ -37,6 +37,8 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 const COMPILED_MAX: usize = 500;
 /// Largest length of the arguments of a call in bytes.
 const CALL_BYTES_MAX: usize = 64 << 20;
+/// Memory for requests and replies of calls that stays from run to run, in bytes.
+const KEPT_CALL_BYTES: usize = 64 << 10;
 /// Number of instructions between two looks at the limits.
 const INSTRUCTIONS: u32 = 10_000;
 
@@ -51,6 +53,7 @@ pub(crate) struct LuaState {
     compiled: HashMap<ScriptHash, CompiledScript>,
     /// Length of the compiled scripts' sources in bytes.
     compiled_bytes: usize,
+    buffers: CallBuffers,
     /// Generation of the cache of sources that the compiled scripts are of.
     generation: u64,
 }
@@ -106,7 +109,16 @@ impl LuaState {
         lua.set_global_hook(HookTriggers::new().every_nth_instruction(INSTRUCTIONS), move |_, _| {
             if of_hook.look() { Err(end_error()) } else { Ok(VmState::Continue) }
         })?;
-        Ok(Self { lua, run, guard, state, compiled: HashMap::new(), compiled_bytes: 0, generation: 0 })
+        Ok(Self {
+            lua,
+            run,
+            guard,
+            state,
+            compiled: HashMap::new(),
+            compiled_bytes: 0,
+            buffers: CallBuffers::default(),
+            generation: 0,
+        })
     }
 
     /// The compiled script, if this state has compiled the script since the last emptying of the cache.
@@ -174,7 +186,9 @@ impl LuaState {
         debug_assert!(reply.is_empty(), "a run begins a reply");
         self.guard.begin(given.times);
         self.state.begin();
-        let ran = self.run_limited(script, given, host, reply);
+        let mut buffers = std::mem::take(&mut self.buffers);
+        let ran = self.run_limited(script, given, host, &mut buffers, reply);
+        self.buffers = buffers.kept();
         let end = self.guard.finish();
         let why = match (end, ran) {
             (None, Ok(Ran::Replied)) => return Ok(()),
@@ -213,14 +227,23 @@ impl LuaState {
         RunFailure::Raised(format!("ERR {text}").into_bytes())
     }
 
+    /// Lifts the limit of the memory, if the arguments are small.
+    fn lift_for(&self, given: &ScriptArguments<'_>) -> Option<LiftedLimit<'_>> {
+        let texts = given.keys.iter().chain(&given.arguments);
+        LiftedLimit::new(&self.lua, texts.map(|text| text.len() + STRING_BYTES).sum())
+    }
+
     fn run_limited(
         &self,
         script: &CompiledScript,
         given: &ScriptArguments<'_>,
         host: &mut dyn CommandHost<'_>,
+        buffers: &mut CallBuffers,
         reply: &mut NewReply<'_>,
     ) -> Result<Ran> {
         let lua = &self.lua;
+        let (caller, lifted) =
+            (RefCell::new(Caller { host, state: &self.state, buffers }), self.lift_for(given));
         let strings = |all: &[&[u8]]| {
             let table = lua.create_table_with_capacity(all.len(), 0)?;
             for (at, text) in all.iter().enumerate() {
@@ -229,31 +252,17 @@ impl LuaState {
             Ok::<_, mlua::Error>(table)
         };
         let (keys, arguments) = (strings(&given.keys)?, strings(&given.arguments)?);
-        let caller = RefCell::new(Caller::new(host, &self.state));
         let result: (bool, Value) = lua.scope(|scope| {
             let call = scope.create_function(|lua, all: MultiValue| {
                 self.guard.check()?;
-                let mut caller = caller.borrow_mut();
-                match caller.call(lua, &all)? {
+                match caller.borrow_mut().call(lua, &all)? {
                     Called::Value(value) => Ok(value),
                     Called::Refused(text) => Err(raise_reply(text)),
                     Called::Ended => Err(self.end_run()),
                 }
             })?;
-            let call_protected = scope.create_function(|lua, all: MultiValue| {
-                self.guard.check()?;
-                let mut caller = caller.borrow_mut();
-                match caller.call(lua, &all)? {
-                    Called::Value(value) => Ok(value),
-                    Called::Refused(text) => {
-                        let table = lua.create_table_with_capacity(0, 1)?;
-                        table.raw_set("err", lua.create_string(text)?)?;
-                        Ok(Value::Table(table))
-                    }
-                    Called::Ended => Err(self.end_run()),
-                }
-            })?;
-            self.run.call((&script.function, call, call_protected, keys, arguments))
+            drop(lifted);
+            self.run.call((&script.function, call, keys, arguments))
         })?;
         let (is_done, value) = result;
         if !is_done {
@@ -307,22 +316,32 @@ enum Called {
     Ended,
 }
 
-/// Calls of commands from a run.
-struct Caller<'s, 'h, 'db> {
-    host: &'h mut dyn CommandHost<'db>,
-    state: &'s RunState,
+/// The request and the reply of a command that a script calls.
+#[derive(Debug, Default)]
+struct CallBuffers {
     request: RequestBuffer,
     /// Reply of the newest command.
     written: Vec<u8>,
 }
 
-impl<'s, 'h, 'db> Caller<'s, 'h, 'db> {
-    fn new(host: &'h mut dyn CommandHost<'db>, state: &'s RunState) -> Self {
-        Self { host, state, request: RequestBuffer::default(), written: Vec::new() }
+impl CallBuffers {
+    /// The buffers for the next run; new buffers in place of large ones.
+    fn kept(self) -> Self {
+        let bytes = self.request.capacity_bytes() + self.written.capacity();
+        if bytes <= KEPT_CALL_BYTES { self } else { Self::default() }
     }
+}
 
+/// Calls of commands from a run.
+struct Caller<'s, 'h, 'db> {
+    host: &'h mut dyn CommandHost<'db>,
+    state: &'s RunState,
+    buffers: &'s mut CallBuffers,
+}
+
+impl Caller<'_, '_, '_> {
     fn call(&mut self, lua: &Lua, all: &MultiValue) -> Result<Called> {
-        self.request.clear();
+        self.buffers.request.clear();
         let texts = all.iter().filter_map(Value::as_string);
         if texts.map(|text| text.as_bytes().len()).sum::<usize>() > CALL_BYTES_MAX {
             let text = format!("ERR the arguments of a call have {CALL_BYTES_MAX} bytes at most");
@@ -330,9 +349,9 @@ impl<'s, 'h, 'db> Caller<'s, 'h, 'db> {
         }
         for argument in all {
             let is_pushed = match argument {
-                Value::String(text) => self.request.push(&text.as_bytes()),
-                Value::Integer(number) => self.request.push(number.to_string().as_bytes()),
-                Value::Number(number) => self.request.push(general(*number, 17).as_bytes()),
+                Value::String(text) => self.buffers.request.push(&text.as_bytes()),
+                Value::Integer(number) => self.buffers.request.push(number.to_string().as_bytes()),
+                Value::Number(number) => self.buffers.request.push(general(*number, 17).as_bytes()),
                 _ => {
                     let text = "ERR Lua redis lib command arguments must be strings or integers";
                     return Ok(Called::Refused(text.into()));
@@ -342,13 +361,13 @@ impl<'s, 'h, 'db> Caller<'s, 'h, 'db> {
                 return Ok(Called::Refused(b"ERR the arguments are too long".to_vec()));
             }
         }
-        let Some(request) = self.request.request() else {
+        let Some(request) = self.buffers.request.request() else {
             let text = "ERR Please specify at least one argument for this redis lib call";
             return Ok(Called::Refused(text.into()));
         };
-        self.written.clear();
+        self.buffers.written.clear();
         let version = self.state.version.get();
-        let mut reply = NewReply::new(&mut self.written, REPLY_BYTES, version);
+        let mut reply = NewReply::new(&mut self.buffers.written, REPLY_BYTES, version);
         match self.host.call(request, &mut reply) {
             Ok(()) => {}
             Err(CallRefusal::Reply(text)) => return Ok(Called::Refused(text)),
@@ -359,15 +378,16 @@ impl<'s, 'h, 'db> Caller<'s, 'h, 'db> {
 
     /// The written reply as a value of Lua.
     fn value(&self, lua: &Lua, version: RespVersion) -> Result<Value> {
+        let _lifted = LiftedLimit::new(lua, self.buffers.written.len());
         // The frequent replies need no list of elements.
-        if let [b'$', digits @ .., b'\r', b'\n'] = self.written.as_slice()
+        if let [b'$', digits @ .., b'\r', b'\n'] = self.buffers.written.as_slice()
             && let Some(end) = digits.iter().position(|byte| *byte == b'\r')
             && digits.get(end + 1) == Some(&b'\n')
         {
             return new_string(lua, &digits[end + 2..]).map(Value::String);
         }
         let mut decoder = ReplyDecoder::new(ReplyLimits::default());
-        match decoder.decode(&self.written) {
+        match decoder.decode(&self.buffers.written) {
             Ok(Some(decoded)) => value_of(lua, decoded.reply(), version),
             Ok(None) | Err(_) => {
                 debug_assert!(false, "a command writes one reply");

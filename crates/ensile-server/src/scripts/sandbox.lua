@@ -2,8 +2,8 @@
 -- state away, and returns the function that runs a script.
 --
 -- Each run has a new table of globals, so nothing that a script writes reaches another run. A script sees each library
--- through an empty table, which is new in each run too. Errors of the server's functions are userdata until they are
--- caught: every function that catches errors gives them to `server.caught`, which raises the end of a run again.
+-- through an empty table that no function writes. Errors of the server's functions are userdata until they are caught:
+-- every function that catches errors gives them to `server.caught`, which raises the end of a run again.
 local server = ...
 local error, getmetatable, pairs, pcall, rawget, rawset, setfenv, setmetatable, tostring, type, xpcall =
   error, getmetatable, pairs, pcall, rawget, rawset, setfenv, setmetatable, tostring, type, xpcall
@@ -17,8 +17,10 @@ local UNPACKED_MAX = 8000
 -- Longest pattern in bytes: a match calls itself once for each item of its pattern.
 local PATTERN_BYTES_MAX = 1024
 
--- Globals of the run, and the functions that call commands.
-local globals, call, call_protected
+-- Globals of the run.
+local globals
+-- Tables through which scripts see libraries.
+local shown_libraries = {}
 
 local function caught(is_done, ...)
   if is_done then return true, ... end
@@ -79,6 +81,7 @@ math.random, math.randomseed = server.random, server.randomseed
 
 -- Lua moves every element from a position on, also from a position far below the first.
 function table.insert(list, ...)
+  if shown_libraries[list] then error('Attempt to modify a readonly table', 0) end
   local position = ...
   if type(position) == 'number' and position < 1 and select('#', ...) == 2 then
     error("bad argument #2 to 'insert' (position out of bounds)", 2)
@@ -112,7 +115,7 @@ function base.unpack(list, from, to)
   return unpack(list, from, to)
 end
 function base.rawset(table, name, value)
-  if table == globals then error('Attempt to modify a readonly table', 0) end
+  if table == globals or shown_libraries[table] then error('Attempt to modify a readonly table', 0) end
   return rawset(table, name, value)
 end
 function base.pcall(...) return with_text(caught(pcall(...))) end
@@ -142,21 +145,17 @@ function base.load(next_part, name)
   return base.loadstring(concat(parts), name or '=(load)')
 end
 
+local redis = libraries.redis
+local function second(_, value) return value end
+function redis.pcall(...) return second(caught(pcall(redis.call, ...))) end
+
 local function refuse_write() error('Attempt to modify a readonly table', 2) end
-local library_metatables = {}
 for name, library in pairs(libraries) do
-  library_metatables[name] = { __index = library, __newindex = refuse_write, __metatable = false }
+  local shown = setmetatable({}, { __index = library, __newindex = refuse_write, __metatable = false })
+  shown_libraries[shown], base[name] = true, shown
 end
 setmetatable(base, {
   __index = function(_, name)
-    local metatable = library_metatables[name]
-    if metatable then
-      local library = {}
-      if name == 'redis' then library.call, library.pcall = call, call_protected end
-      setmetatable(library, metatable)
-      rawset(globals, name, library)
-      return library
-    end
     if name == '_G' then return globals end
     error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
   end,
@@ -169,11 +168,13 @@ for name in pairs(all) do all[name] = nil end
 
 local note_line = server.note_line
 local function ended(...)
-  call, call_protected, globals = nil, nil, nil
+  redis.call, globals = nil, nil
   return ...
 end
-return function(script, call_of_run, call_protected_of_run, keys, arguments)
-  call, call_protected = call_of_run, call_protected_of_run
+-- The function that calls commands belongs to the run, and a script calls it without a function of the sandbox between:
+-- Lua would have lost the line of a tail call.
+return function(script, call_of_run, keys, arguments)
+  redis.call = call_of_run
   globals = setmetatable({ KEYS = keys, ARGV = arguments }, globals_metatable)
   setfenv(script, globals)
   return ended(xpcall(script, note_line))
