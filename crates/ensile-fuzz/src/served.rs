@@ -24,6 +24,8 @@ use ensile_sim::SimDisk;
 const STEPS_MAX: u32 = 300;
 /// Number of steps after which the reply to a client that waits for nobody does not come any more.
 const STEPS_OF_NEW_MAX: u32 = 20_000;
+/// Time of a script in simulated milliseconds after which the other clients are served.
+const BUSY_MILLIS: u64 = 1;
 /// Longest time of a script in simulated milliseconds.
 const SCRIPT_MILLIS_MAX: u64 = 2;
 /// Number of rounds after which a waiting client cannot be ended.
@@ -258,6 +260,7 @@ fn open(disk: Option<&SimDisk>, clock: &Clock, seed: u64) -> SimulatedServer {
     };
     let db = builder.manual_clock(clock.clone()).without_threads().open().expect("the disk works");
     Server::builder(db)
+        .busy_reply_threshold(Duration::from_millis(BUSY_MILLIS))
         .script_time_limit(Duration::from_millis(SCRIPT_MILLIS_MAX))
         .procedure("f", |call| match call.arguments() {
             [] => Err(ProcedureError::Reply("ERR a procedure without arguments".to_owned())),

@@ -140,6 +140,8 @@ const SCRIPTS: &[&str] = &[
     "redis.setresp(3) return redis.call(unpack(ARGV))",
     "for i=1,40 do redis.call('ZADD','z',i,'of a script '..i) end return redis.call(unpack(ARGV))",
     "while true do end",
+    "for i=1,1500000 do end return redis.call(unpack(ARGV))",
+    "redis.call('SET','s','1') for i=1,1500000 do end return redis.call(unpack(ARGV))",
     "error('no')",
     "#!lua flags=no-writes\nreturn redis.call(unpack(ARGV))",
     "return return",
@@ -274,6 +276,13 @@ pub(super) fn request(input: &mut Input<'_>) -> Words {
         words.truncate(1);
     }
     words
+}
+
+/// A script with the words of another request.
+pub(super) fn script(input: &mut Input<'_>) -> Words {
+    let script = SCRIPTS[input.choice(SCRIPTS.len())];
+    let words = request(input);
+    [vec![b"EVAL".to_vec(), script.into(), b"0".to_vec()], words].concat()
 }
 
 /// True if the argument `at` of `count` is a key.
