@@ -355,6 +355,7 @@ fn users_are_told_without_their_hashes() {
         ACL GETUSER app | *12 $5 flags *1 $2 on $9 passwords *1 $8 (hidden) $8 commands $23 -@all +@read +client|id $4 keys $6 ~app:* $8 channels $6 &app:* $9 selectors *0
         ACL CAT none | -ERR Unknown category 'none'
         ACL CAT transaction | *5 ..
+        ACL CAT stream | *12 $4 xadd ..
         ACL SETUSER app on | -ERR ACL SETUSER is not available in this version of ensile..
         ACL FOO | -ERR unknown subcommand 'FOO'. Try ACL HELP.
         ACL | -ERR wrong number of arguments for 'acl' command

@@ -166,6 +166,49 @@ fn every_item_of_a_queue_is_popped_once_in_its_order() {
 }
 
 #[test]
+fn every_waiting_reader_gets_every_entry_in_order() {
+    const WRITERS: usize = 3;
+    const ENTRIES: usize = 200;
+    let server = running();
+    let address = server.address();
+    let read = || {
+        let (mut client, mut entries) = (Connection::open(address), Vec::new());
+        let mut position = "0".to_owned();
+        while entries.len() < WRITERS * ENTRIES {
+            // A lost wake-up ends with the time, and with an error of the test.
+            let reply = client.line(&format!("XREAD COUNT 7 BLOCK 60000 STREAMS s {position}"));
+            assert_ne!(reply, "*-1", "J3: an entry is behind {position}, and the reader sleeps");
+            let words: Vec<&str> = reply.split(' ').skip(5).collect();
+            for entry in words.chunks_exact(8) {
+                let &[_, _, id, _, _, _, _, value] = entry else { panic!("{reply}") };
+                position = id.to_owned();
+                entries.push((id.to_owned(), value.to_owned()));
+            }
+        }
+        entries
+    };
+    let seen = std::thread::scope(|scope| {
+        let readers = [scope.spawn(read), scope.spawn(read), scope.spawn(read)];
+        for writer in 0..WRITERS {
+            scope.spawn(move || {
+                let mut client = Connection::open(address);
+                for number in 0..ENTRIES {
+                    assert!(client.line(&format!("XADD s * w {writer}:{number}")).starts_with('$'));
+                }
+            });
+        }
+        readers.map(|reader| reader.join().expect("a reader ends"))
+    });
+    assert!(seen.iter().all(|entries| *entries == seen[0]), "all readers see one order");
+    for writer in 0..WRITERS {
+        let begin = format!("{writer}:");
+        let of_writer = seen[0].iter().filter_map(|(_, value)| value.strip_prefix(&begin));
+        assert!(of_writer.eq((0..ENTRIES).map(|number| number.to_string()).collect::<Vec<_>>().iter()));
+    }
+    server.stop().expect("a server without a log");
+}
+
+#[test]
 fn counts_of_keys_are_right_after_flushes_among_writes() {
     const CLIENTS: u64 = 4;
     const ROUNDS: u64 = 1500;
