@@ -188,7 +188,7 @@ impl LuaState {
         self.state.begin();
         let mut buffers = std::mem::take(&mut self.buffers);
         let ran = self.run_limited(script, given, host, &mut buffers, reply);
-        self.buffers = buffers.kept();
+        self.buffers = buffers.for_next_run();
         let end = self.guard.finish();
         let why = match (end, ran) {
             (None, Ok(Ran::Replied)) => return Ok(()),
@@ -326,7 +326,7 @@ struct CallBuffers {
 
 impl CallBuffers {
     /// The buffers for the next run; new buffers in place of large ones.
-    fn kept(self) -> Self {
+    fn for_next_run(self) -> Self {
         let bytes = self.request.capacity_bytes() + self.written.capacity();
         if bytes <= KEPT_CALL_BYTES { self } else { Self::default() }
     }
