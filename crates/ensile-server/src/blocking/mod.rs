@@ -10,7 +10,7 @@
 //! - J3: while a client without a wake-up sleeps for a key, the elements of the key are at most as many as the wake-ups
 //!   under way. A wake-up ends only with a later look, and a client hands its wake-ups on when the client leaves early.
 //! - A client keeps its place in the queues from the first look to the end, also if another client takes the elements.
-//! - J4: a client that reads behind a position, as `XREAD` with `$`, has the position of its first look in all looks.
+//! - J5: a client that reads behind a position, as `XREAD` with `$`, has the position of its first look in all looks.
 //!
 //! Neighbours: `execution` looks, sleeps and wakes; commands name the waited keys; loops take letters.
 
@@ -38,7 +38,7 @@ pub(crate) struct KeyWait {
     pub(crate) keys: Vec<Box<[u8]>>,
     /// Longest wait; `None` is no limit.
     pub(crate) timeout: Option<Duration>,
-    /// Positions in the keys behind which later looks read (J4); empty for a command that takes elements.
+    /// Positions in the keys behind which later looks read (J5); empty for a command that takes elements.
     pub(crate) positions: Box<[u128]>,
 }
 

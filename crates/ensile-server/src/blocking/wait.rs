@@ -19,7 +19,7 @@ pub(crate) struct Wait {
     until_nanos: u64,
     /// Memory of the keys in bytes.
     key_bytes: usize,
-    /// Positions of the first look (J4).
+    /// Positions of the first look (J5).
     positions: Box<[u128]>,
     end: WaitEnd,
 }

@@ -1,7 +1,7 @@
 //! `XREAD`: entries of several streams behind positions, with a wait for entries.
 //!
 //! Invariants:
-//! - J4: the position that `$` names is of the first look, and later looks read behind the same position.
+//! - J5: the position that `$` names is of the first look, and later looks read behind the same position.
 //! - A client that has waited takes no value of another type for an error. The wait goes on, as in redis.
 //!
 //! Neighbours: `command_table` names the function; [`crate::blocking`] has the waiting clients.

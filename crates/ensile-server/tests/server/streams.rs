@@ -330,7 +330,7 @@ fn an_entry_wakes_all_readers_of_its_key() {
     rig.play("MULTI | +OK\nXADD s 3 f 3 | +QUEUED\nXADD s 4 f 4 | +QUEUED\nEXEC | *2 $3 3-0 $3 4-0");
     let (third, fourth) = ("*2 $3 3-0 *2 $1 f $1 3", "*2 $3 4-0 *2 $1 f $1 4");
     let both = format!("*1 *2 $1 s *2 {third} {fourth}");
-    assert_eq!(rig.read_reply(readers[0]), Some(both.clone()), "J4: both entries came behind the first look");
+    assert_eq!(rig.read_reply(readers[0]), Some(both.clone()), "J5: both entries came behind the first look");
     assert_eq!(rig.read_reply(readers[1]), Some(both));
     assert_eq!(rig.read_reply(readers[2]), Some(format!("*1 *2 $1 s *1 {third}")));
     // `RENAME` and `COPY` bring entries, too.
