@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 # Each name, and its command.
 RUNS=(
     "clients     bash ci/clients.sh"
+    "libraries   bash ci/server-clients.sh"
+    "connections bash ci/connections.sh"
     "copies      bash ci/copies.sh"
     "crashes     bash ci/crashes.sh"
     "damage      bash ci/damage.sh"

@@ -34,7 +34,9 @@ use clap::Args;
 use ensile::Error;
 use ensile_base::sync::{AtomicBool, Ordering};
 use ensile_server::TransportChoice;
-use ensile_server::{ListeningServer, LoadProgress, LoadedDatabase, LoadingError, Server, ServerConfig};
+use ensile_server::{
+    ListeningServer, LoadProgress, LoadedDatabase, LoadingError, Server, ServerBuilder, ServerConfig,
+};
 use ensile_serving::program::{begin_program, start_notices};
 
 use database::{OpenedDatabase, open_database};
@@ -84,9 +86,7 @@ pub(crate) fn run(arguments: ServeCommand) -> ExitCode {
         }
     };
     let settings = Arc::new(settings);
-    let outcome = serve(&settings);
-    notify("STOPPING=1");
-    match outcome {
+    match serve(&settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(ServeFailure::NotStarted(why)) => {
             tell(&why);
@@ -105,6 +105,23 @@ fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "ensile: {line}");
 }
 
+/// Sets the times of scripts and of slow requests that are given.
+fn with_times(mut server: ServerBuilder, settings: &ServeSettings) -> ServerBuilder {
+    if let Some(time) = settings.busy_time {
+        server = server.busy_reply_threshold(time);
+    }
+    if let Some(longest) = settings.script_time {
+        server = server.script_time_limit(longest);
+    }
+    if let Some(micros) = settings.slow_micros {
+        server = server.slowlog_log_slower_than(micros);
+    }
+    if let Some(requests) = settings.slow_requests {
+        server = server.slowlog_max_len(requests);
+    }
+    server
+}
+
 fn serve(settings: &Arc<ServeSettings>) -> Result<(), ServeFailure> {
     let not_started = |error: io::Error| ServeFailure::NotStarted(error.to_string());
     let config = ServerConfig {
@@ -117,6 +134,7 @@ fn serve(settings: &Arc<ServeSettings>) -> Result<(), ServeFailure> {
         keepalive: settings.keepalive,
         client_memory: settings.client_memory,
         ended: Some(begin_program().map_err(not_started)?),
+        ending: || notify("STOPPING=1"),
         tell,
     };
     config.check().map_err(not_started)?;
@@ -124,7 +142,7 @@ fn serve(settings: &Arc<ServeSettings>) -> Result<(), ServeFailure> {
         settings.unix_socket.as_deref().map(|path| SocketFile::bind(path, settings.unix_socket_mode));
     let socket_file = socket_file.transpose().map_err(ServeFailure::NotStarted)?;
     let config = ServerConfig { unix: socket_file.as_ref().map(SocketFile::socket), ..config };
-    let server = Server::builder_of_loading()
+    let server = with_times(Server::builder_of_loading(), settings)
         .appendfsync(settings.appendfsync)
         .password(settings.password.as_ref().map_or(&[], |password| password.bytes()))
         .users(settings.users.clone())

@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 pub use boot::BootId;
 pub use error::{DiskError, Operation};
 pub use identity::{FileTimes, FolderId};
-pub use machine::{has_one_memory_node, lower_priority};
+pub use machine::{ProcessUsage, has_one_memory_node, lower_priority, process_usage};
 pub use mapped_file::{MappedWords, SimulatedWords, StoredSum};
 pub use process::{Process, ProcessMarks};
 pub use real_disk::RealDisk;

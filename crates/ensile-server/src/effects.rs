@@ -24,6 +24,30 @@ pub(crate) struct Effects {
     message_bytes: usize,
     /// Elements that others may wait for.
     arrivals: Vec<Arrival>,
+    /// Looks at keys, those of commands that failed too.
+    keys: KeyFigures,
+}
+
+/// Looks of transactions at keys, and removals of expired keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyFigures {
+    /// Number of reads that found their key.
+    pub(crate) hits: u64,
+    /// Number of reads without their key.
+    pub(crate) misses: u64,
+    /// Number of expired keys whose rows were removed.
+    pub(crate) expired: u64,
+}
+
+impl KeyFigures {
+    /// The sum of two figures.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            expired: self.expired + other.expired,
+        }
+    }
 }
 
 /// A place in the list of effects.
@@ -78,6 +102,28 @@ impl Effects {
         self.messages.clear();
         self.arrivals.clear();
         self.message_bytes = 0;
+        self.keys = KeyFigures::default();
+    }
+
+    /// Notes a read of a key.
+    #[inline]
+    pub(crate) fn note_read(&mut self, is_present: bool) {
+        if is_present {
+            self.keys.hits += 1;
+        } else {
+            self.keys.misses += 1;
+        }
+    }
+
+    /// Notes the removal of an expired key.
+    pub(crate) fn note_expired(&mut self) {
+        self.keys.expired += 1;
+    }
+
+    /// Takes the looks at keys.
+    #[inline]
+    pub(crate) fn take_keys(&mut self) -> KeyFigures {
+        std::mem::take(&mut self.keys)
     }
 
     /// The place behind the last effect.

@@ -27,7 +27,7 @@ use crate::channels::LoopChannels;
 use crate::command::{Command, CommandFunction, TransactionFunction};
 use crate::commands::{CommandError, CommandResult, DataCall};
 use crate::contest::{Contest, RunPermit};
-use crate::effects::Effects;
+use crate::effects::{Effects, KeyFigures};
 use crate::model::Keyspace;
 use crate::model::keyspace::check_copies;
 use crate::pending::{
@@ -99,7 +99,8 @@ pub(crate) fn run_command(
         match ended {
             Ok(None) => break,
             Ok(Some((epoch, found))) => {
-                let LoopData { channels, effects, .. } = &mut *call.loop_state;
+                let LoopData { channels, figures, effects, .. } = &mut *call.loop_state;
+                figures.count_keys(effects.take_keys());
                 take_place(server, channels, effects, call.client, epoch);
                 if let Some(outcome) = end_look(server, &mut call, &mut wait, epoch, found) {
                     call.client.own.wait = wait;
@@ -141,6 +142,7 @@ fn commit_set_aside(
     match pending.try_commit(channels, &call.loop_state.waker) {
         Ok(epoch) => {
             reply.append(&pending.reply);
+            call.loop_state.figures.count_keys(pending.effects.take_keys());
             take_place(server, channels, &mut pending.effects, call.client, epoch);
             Ok(end_look(server, call, wait, epoch, pending.found))
         }
@@ -466,7 +468,8 @@ pub(crate) fn run_queue(
         drop(tx);
         let step = match before.unless_committed(end, exec.client) {
             QueueEnd::Committed(epoch) => {
-                let LoopData { channels, effects, .. } = &mut *exec.loop_state;
+                let LoopData { channels, figures, effects, .. } = &mut *exec.loop_state;
+                figures.count_keys(effects.take_keys());
                 take_place(server, channels, effects, exec.client, epoch);
                 QueueStep::Ended(Outcome::Reply(epoch))
             }
@@ -547,6 +550,7 @@ fn commit_pending(
     match end {
         QueueEnd::Committed(epoch) => {
             reply.append(&pending.replies);
+            exec.loop_state.figures.count_keys(pending.effects.take_keys());
             take_place(server, &exec.loop_state.channels, &mut pending.effects, exec.client, epoch);
             QueueStep::Ended(Outcome::Reply(epoch))
         }
@@ -660,7 +664,7 @@ pub(crate) fn watch(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
         reply.fail("ERR", &text);
         return ANSWERED;
     }
-    let read = read_watched(server, &mut watch, database, loop_state.stripe, request);
+    let read = read_watched(server, &mut watch, loop_state, database, request);
     // The keys that were watched before stay watched, also after an error.
     client.own.watch = Some(watch);
     match read {
@@ -678,19 +682,25 @@ const REMOVAL_TRIES: usize = 4;
 /// watch then sees the removal as a change.
 fn remove_expired(
     server: &ServedDatabase,
+    loop_state: &LoopData,
     database: u32,
-    stripe: u32,
     request: Request<'_>,
     now_millis: i64,
 ) {
     for _ in 0..REMOVAL_TRIES {
         let mut tx = server.db().begin();
         let mut effects = Effects::default();
+        let stripe = loop_state.stripe;
         let mut keyspace = Keyspace::new(&mut tx, server.model(), &mut effects, database, stripe, now_millis);
         let read = request.iter().skip(1).try_for_each(|key| keyspace.summary(key).map(drop));
         match read.and_then(|()| tx.submit().map(drop)) {
             Err(error) if error.is_retryable() => {}
-            _ => return,
+            Ok(()) => {
+                // The reads of `WATCH` are no reads of its client.
+                let expired = effects.take_keys().expired;
+                return loop_state.figures.count_keys(KeyFigures { expired, ..KeyFigures::default() });
+            }
+            Err(_) => return,
         }
     }
 }
@@ -698,15 +708,15 @@ fn remove_expired(
 fn read_watched(
     server: &ServedDatabase,
     watch: &mut Watch,
+    loop_state: &LoopData,
     database: u32,
-    stripe: u32,
     request: Request<'_>,
 ) -> Result<(), Error> {
     let now_millis = server.now_millis();
-    remove_expired(server, database, stripe, request, now_millis);
+    remove_expired(server, loop_state, database, request, now_millis);
     let mut effects = Effects::default();
     let mut keyspace =
-        Keyspace::new(&mut watch.tx, server.model(), &mut effects, database, stripe, now_millis);
+        Keyspace::new(&mut watch.tx, server.model(), &mut effects, database, loop_state.stripe, now_millis);
     for key in request.iter().skip(1) {
         let watched = keyspace.watch(key)?;
         watch.expiry_millis = watch.expiry_millis.into_iter().chain(watched.expiry_millis).min();

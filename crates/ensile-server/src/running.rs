@@ -47,6 +47,7 @@ impl RunningServer {
             keepalive: Some(Duration::from_secs(KEEPALIVE_SECONDS)),
             client_memory: Some(CLIENT_MEMORY_BYTES),
             ended: None,
+            ending: || (),
             tell: |notice| eprintln!("ensile-server: {notice}"),
         };
         let (sender, listening) = mpsc::channel();

@@ -21,11 +21,11 @@ use crate::channels::{Channels, ClientSurvey, Letter, Listeners, LoopChannels, L
 use crate::command_figures::{CommandFigures, LoopFigures};
 use crate::contest::Contest;
 use crate::disk_wait::DiskWait;
-use crate::effects::Effects;
+use crate::effects::{Effects, KeyFigures};
 use crate::load_progress::LoadProgress;
 use crate::model::{DATABASES, Model};
+use crate::observed::Observed;
 use crate::pending::{PendingCommit, PendingExec};
-use crate::save_time::SaveTime;
 use crate::scripts::{LoopScripts, LuaState, Procedures, ScriptCache, ScriptTimes};
 use crate::slow_log::SlowLog;
 use crate::sweeper::Sweeper;
@@ -66,7 +66,7 @@ pub(crate) struct ServedDatabase {
     run_id: String,
     /// Time of the start in milliseconds since 1970.
     begun_millis: u64,
-    save_time: Arc<SaveTime>,
+    observed: Arc<Observed>,
     script_cache: ScriptCache,
     procedures: Procedures,
     script_times: ScriptTimes,
@@ -260,6 +260,10 @@ pub(crate) struct ServedSettings {
     pub(crate) hash_seed: u64,
     pub(crate) procedures: Procedures,
     pub(crate) script_times: ScriptTimes,
+    /// Time in microseconds from which a request is slow; negative for no request.
+    pub(crate) slow_micros: i64,
+    /// Number of slow requests that are kept.
+    pub(crate) slow_requests: u64,
 }
 
 /// A new name of a run, in redis' form.
@@ -287,6 +291,8 @@ impl ServedDatabase {
             hash_seed,
             procedures,
             script_times,
+            slow_micros,
+            slow_requests,
         } = settings;
         if password.as_ref().is_some_and(|password| !password.is_givable()) {
             return Err(Error::Misuse(format!(
@@ -302,7 +308,7 @@ impl ServedDatabase {
             has_ended: Mutex::new(false),
             progress: Arc::new(LoadProgress::new()),
             hash_seed,
-            save_time: Arc::new(SaveTime::new()),
+            observed: Arc::new(Observed::new()),
             waits: AtomicBool::new(false),
             appendfsync: Mutex::new(appendfsync),
             has_password: AtomicBool::new(password.is_some()),
@@ -315,7 +321,7 @@ impl ServedDatabase {
             figures: Mutex::new(Vec::new()),
             channels: Arc::default(),
             waiting: Arc::new(WaitingClients::default()),
-            slow_log: SlowLog::default(),
+            slow_log: SlowLog::new(slow_micros, slow_requests),
             run_id: new_run_id(),
             begun_millis: calendar.millis(),
             calendar,
@@ -340,7 +346,7 @@ impl ServedDatabase {
         let sweeper = Sweeper::start(
             db.clone(),
             Arc::clone(&model),
-            Arc::clone(&self.save_time),
+            Arc::clone(&self.observed),
             self.calendar.clone(),
         )?;
         let has_log = db.has_log();
@@ -430,6 +436,13 @@ impl ServedDatabase {
         sums
     }
 
+    /// Looks at keys, and removals of expired keys, since the start.
+    pub(crate) fn key_figures(&self) -> KeyFigures {
+        let swept = self.opened.get().map_or(0, |opened| opened.sweeper.expired_keys());
+        let swept = KeyFigures { expired: swept, ..KeyFigures::default() };
+        self.figures.lock().iter().fold(swept, |sum, one| sum.plus(one.keys()))
+    }
+
     /// The clients that wait for keys.
     pub(crate) fn waiting_clients(&self) -> &Arc<WaitingClients> {
         &self.waiting
@@ -483,8 +496,8 @@ impl ServedDatabase {
         &self.tables().sweeper
     }
 
-    pub(crate) fn save_time(&self) -> &SaveTime {
-        &self.save_time
+    pub(crate) fn observed(&self) -> &Observed {
+        &self.observed
     }
 
     pub(crate) fn watches(&self) -> &WatchFigures {

@@ -3,10 +3,11 @@
 //! Neighbours: `ensile-serving` calls; [`crate::execution`] carries requests out; [`crate::served_database`] has the
 //! state.
 
+use std::sync::Arc;
 use std::task::Waker;
 
 use ensile_resp::Request;
-use ensile_serving::command::{CommandInfo, is_called};
+use ensile_serving::command::{CommandInfo, Subcommand, is_called};
 use ensile_serving::{
     ANSWERED, AheadKey, AuthProgress, AuthRefusal, BusyCall, Client, DurableEpochs, Exec, InfoText,
     LoopClients, LoopParts, NewReply, Outcome, RightsRefusal, ServedProgram, ServerFigures, all_commands,
@@ -16,6 +17,7 @@ use crate::access::{Authentication, User};
 use crate::blocking::UnblockReason;
 use crate::channels::Letter;
 use crate::command::{Command, CommandFunction, TransactionFunction};
+use crate::command_figures::{EndedCall, LoopFigures};
 use crate::contest::Contest;
 use crate::model::DATABASES;
 use crate::script_calls::script_commands;
@@ -74,6 +76,10 @@ impl ServedProgram for ServedDatabase {
         command_table::find(name)
     }
 
+    fn groups(command: &CommandInfo, subcommand: Option<&Subcommand>) -> Vec<&'static str> {
+        access::groups::groups_of(command, subcommand)
+    }
+
     fn begin_loop(&self, parts: LoopParts<Letter>) -> LoopData {
         self.new_loop(parts, command_table::counted_names().count())
     }
@@ -105,12 +111,20 @@ impl ServedProgram for ServedDatabase {
 
     #[inline]
     fn call(&self, call: ServedCall<'_>, command: &'static Command, reply: &mut NewReply<'_>) -> Outcome {
-        call.loop_state.command = command.number;
-        call.loop_state.figures.count_call(command.number);
-        if self.slow_log().measures(&command.info) {
+        let ServedCall { loop_state, client, request, server, waker } = call;
+        loop_state.command = command.number;
+        if loop_state.figures.times_next(command.number) || self.slow_log().measures(&command.info) {
+            let call = ServedCall { loop_state, client, request, server, waker };
             return self.call_measured(call, command, reply);
         }
-        self.call_function(call, command, reply)
+        let call = ServedCall { loop_state: &mut *loop_state, client, request, server, waker };
+        let outcome = self.call_function(call, command, reply);
+        count_call(&loop_state.figures, command.number, outcome, reply, None);
+        outcome
+    }
+
+    fn note_refused(&self, state: &mut LoopData, command: &'static Command) {
+        state.figures.count_refused(command.number);
     }
 
     fn call_while_busy(
@@ -136,15 +150,16 @@ impl ServedProgram for ServedDatabase {
 
     fn exec(&self, exec: Exec<'_, Self>, reply: &mut NewReply<'_>) -> Outcome {
         exec.loop_state.command = command_table::EXEC;
-        exec.loop_state.figures.count_call(command_table::EXEC);
         if !self.is_open() {
             // Other requests are refused one by one.
             let mut exec = exec;
             return exec.call_each_alone(reply);
         }
         let (server, begun_nanos) = (exec.server, exec.server.nanos());
+        let figures = Arc::clone(&exec.loop_state.figures);
         let outcome = execution::run_queue(self, exec, reply);
         let nanos = server.nanos().saturating_sub(begun_nanos);
+        count_call(&figures, command_table::EXEC, outcome, reply, Some(nanos));
         if self.slow_log().is_slow(nanos) {
             let ended = EndedRequest { request: None, client_name: b"", now_millis: self.now_millis() };
             self.slow_log().note(nanos, ended);
@@ -245,7 +260,7 @@ impl ServedDatabase {
         }
     }
 
-    /// As [`ServedDatabase::call_function`], and notes a slow request.
+    /// As [`ServedDatabase::call_function`], and measures the time: notes a slow request.
     #[inline(never)]
     fn call_measured(
         &self,
@@ -255,13 +270,29 @@ impl ServedDatabase {
     ) -> Outcome {
         let ServedCall { loop_state, client, request, server, waker } = call;
         let begun_nanos = server.nanos();
-        let call = ServedCall { loop_state, client: &mut *client, request, server, waker };
+        let call = ServedCall { loop_state: &mut *loop_state, client: &mut *client, request, server, waker };
         let outcome = self.call_function(call, command, reply);
         let nanos = server.nanos().saturating_sub(begun_nanos);
-        if self.slow_log().is_slow(nanos) {
+        count_call(&loop_state.figures, command.number, outcome, reply, Some(nanos));
+        if self.slow_log().measures(&command.info) && self.slow_log().is_slow(nanos) {
             let (request, now_millis) = (Some(request), self.now_millis());
             self.slow_log().note(nanos, EndedRequest { request, client_name: &client.name, now_millis });
         }
         outcome
+    }
+}
+
+/// Counts a call of a command that has ended. A request that is set aside is called again.
+#[inline]
+fn count_call(
+    figures: &LoopFigures,
+    command: u16,
+    outcome: Outcome,
+    reply: &NewReply<'_>,
+    nanos: Option<u64>,
+) {
+    if !matches!(outcome, Outcome::Busy | Outcome::Wait { .. }) {
+        let is_error = reply.written_bytes().first() == Some(&b'-');
+        figures.count_call(command, EndedCall { is_error, nanos });
     }
 }

@@ -19,6 +19,7 @@ use crate::running::RunningServer;
 use crate::running_load::LoadingServer;
 use crate::scripts::{ProcedureCall, ProcedureError, Procedures, ReplyValue, ScriptTimes, millis_of};
 use crate::served_database::{ServedDatabase, ServedSettings};
+use crate::slow_log::{SLOW_REQUESTS, SLOW_REQUESTS_MAX, SLOWER_THAN_MICROS};
 
 /// Settings of a server.
 #[derive(Debug)]
@@ -91,6 +92,22 @@ impl ServerBuilder {
     #[must_use]
     pub fn script_time_limit(self, longest: Duration) -> Self {
         self.settings.script_times.set_millis_max(millis_of(longest).max(1));
+        self
+    }
+
+    /// Sets the time in microseconds from which a request is slow and stands in `SLOWLOG`; -1 notes no request. The
+    /// default is 10,000.
+    #[must_use]
+    pub fn slowlog_log_slower_than(mut self, micros: i64) -> Self {
+        self.settings.slow_micros = micros;
+        self
+    }
+
+    /// Sets the number of slow requests that `SLOWLOG` keeps, [`SLOW_REQUESTS_MAX`](crate::SLOW_REQUESTS_MAX) at most.
+    /// The default is 128.
+    #[must_use]
+    pub fn slowlog_max_len(mut self, requests: u64) -> Self {
+        self.settings.slow_requests = requests.min(SLOW_REQUESTS_MAX);
         self
     }
 
@@ -240,6 +257,8 @@ impl Server {
             hash_seed: Random::unique_128() as u64,
             procedures: Procedures::default(),
             script_times: ScriptTimes::default(),
+            slow_micros: SLOWER_THAN_MICROS,
+            slow_requests: SLOW_REQUESTS,
         };
         ServerBuilder { db: None, always_waits: false, admin: None, tls: None, settings }
     }

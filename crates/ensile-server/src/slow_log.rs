@@ -15,10 +15,10 @@ const ARGUMENTS_MAX: usize = 32;
 const ARGUMENT_BYTES_MAX: usize = 128;
 
 /// Defaults of the settings, as in redis.
-const SLOWER_THAN_MICROS: u64 = 10_000;
-const ENTRIES_MAX: u64 = 128;
-/// Largest number of entries, in place of redis' number without a limit.
-pub(crate) const ENTRIES_LIMIT: u64 = 1 << 16;
+pub(crate) const SLOWER_THAN_MICROS: i64 = 10_000;
+pub(crate) const SLOW_REQUESTS: u64 = 128;
+/// Largest number of slow requests that `SLOWLOG` keeps. Redis has no limit.
+pub const SLOW_REQUESTS_MAX: u64 = 1 << 16;
 
 /// A slow request.
 #[derive(Debug)]
@@ -47,16 +47,6 @@ pub(crate) struct SlowLog {
     requests: Mutex<SlowRequests>,
 }
 
-impl Default for SlowLog {
-    fn default() -> Self {
-        Self {
-            slower_than: AtomicU64::new(SLOWER_THAN_MICROS),
-            entries_max: AtomicU64::new(ENTRIES_MAX),
-            requests: Mutex::default(),
-        }
-    }
-}
-
 /// A request that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedRequest<'r> {
@@ -68,6 +58,16 @@ pub(crate) struct EndedRequest<'r> {
 }
 
 impl SlowLog {
+    /// A log without requests, with these settings.
+    pub(crate) fn new(slower_than_micros: i64, entries_max: u64) -> Self {
+        debug_assert!(entries_max <= SLOW_REQUESTS_MAX, "a larger number is refused");
+        Self {
+            slower_than: AtomicU64::new(slower_than_micros.cast_unsigned()),
+            entries_max: AtomicU64::new(entries_max),
+            requests: Mutex::default(),
+        }
+    }
+
     /// True if requests of the command are measured. Commands with the flag `fast` take a short time for any data, and
     /// a look at the clock would be a large part of the time.
     #[inline]
@@ -138,7 +138,7 @@ impl SlowLog {
     }
 
     pub(crate) fn set_entries_max(&self, entries: u64) {
-        debug_assert!(entries <= ENTRIES_LIMIT, "a larger number is refused");
+        debug_assert!(entries <= SLOW_REQUESTS_MAX, "a larger number is refused");
         // Relaxed: a setting.
         self.entries_max.store(entries, Ordering::Relaxed);
         self.cut(&mut self.requests.lock());

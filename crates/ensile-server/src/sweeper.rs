@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use ensile::{Database, Error, Prefix, Readable, Result, Transaction};
 use ensile_base::panic_text;
-use ensile_base::sync::{Condvar, Mutex};
+use ensile_base::sync::{AtomicU64, Condvar, Mutex, Ordering, add_as_only_writer};
 
 use crate::calendar::Calendar;
 use crate::model::keyspace::{count_expiring, count_keys, key_of_expiry};
 use crate::model::stored_value::ValueHeader;
 use crate::model::{ExpiryRow, KeyRow, Model, SWEEPER_STRIPE, objects};
-use crate::save_time::SaveTime;
+use crate::observed::Observed;
 
 /// Largest number of rows that a step removes.
 const ROWS_PER_STEP: usize = 512;
@@ -35,10 +35,6 @@ const LOOK_MILLIS: u64 = 1000;
 /// The thread of a server that removes rows.
 #[derive(Debug)]
 pub(crate) struct Sweeper {
-    #[cfg_attr(
-        not(feature = "simulation"),
-        expect(dead_code, reason = "only a test takes the thread's steps")
-    )]
     work: Arc<SweeperWork>,
     signal: Arc<SweeperStop>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -50,6 +46,8 @@ struct SweeperWork {
     db: Database,
     model: Arc<Model>,
     calendar: Calendar,
+    /// Number of expired keys whose rows the sweeper has removed.
+    expired: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -74,11 +72,11 @@ impl Sweeper {
     pub(crate) fn start(
         db: Database,
         model: Arc<Model>,
-        save_time: Arc<SaveTime>,
+        observed: Arc<Observed>,
         calendar: Calendar,
     ) -> Result<Self> {
         let (signal, is_manual) = (Arc::new(SweeperStop::default()), calendar.is_manual());
-        let work = Arc::new(SweeperWork { db, model, calendar });
+        let work = Arc::new(SweeperWork { db, model, calendar, expired: AtomicU64::new(0) });
         if is_manual {
             return Ok(Self { work, signal, thread: Mutex::new(None) });
         }
@@ -90,7 +88,7 @@ impl Sweeper {
                 let now_millis = swept.calendar.millis();
                 if now_millis >= looked_millis + LOOK_MILLIS {
                     looked_millis = now_millis;
-                    save_time.look(&swept.db.stats());
+                    observed.look(&swept.db.stats());
                 }
             }
         };
@@ -105,6 +103,12 @@ impl Sweeper {
     #[cfg(feature = "simulation")]
     pub(crate) fn step(&self) -> Result<bool> {
         self.work.step()
+    }
+
+    /// Number of expired keys whose rows the sweeper has removed since the start.
+    pub(crate) fn expired_keys(&self) -> u64 {
+        // Relaxed: a figure for people.
+        self.work.expired.load(Ordering::Relaxed)
     }
 
     /// Stops the thread, and waits for its last step.
@@ -134,14 +138,18 @@ impl SweeperWork {
     }
 
     fn remove_rows(&self) -> Result<bool> {
-        let Self { db, model, calendar } = self;
+        let Self { db, model, calendar, expired: count } = self;
         let now_millis = calendar.signed_millis();
         // A failure of one kind of removal does not hinder the other kind.
         let expired = db.submit(|tx| sweep_expired(tx, model, now_millis));
+        if let Ok((swept, _)) = &expired {
+            // The steps of a sweeper come one after the other.
+            add_as_only_writer(count, swept.removed);
+        }
         let abandoned = db.submit(|tx| sweep_abandoned(tx, model));
         let are_objects_swept = sweep_objects(db, model)?;
         let ((expired, _), (abandoned, _)) = (expired?, abandoned?);
-        Ok(expired < ROWS_PER_STEP && abandoned.is_none() && are_objects_swept)
+        Ok(expired.due < ROWS_PER_STEP && abandoned.is_none() && are_objects_swept)
     }
 }
 
@@ -170,8 +178,17 @@ fn sweep_objects(db: &Database, model: &Model) -> Result<bool> {
     }
 }
 
-/// Removes the rows of keys that are expired. Returns the number of removed expiries.
-fn sweep_expired(tx: &mut Transaction<'_>, model: &Model, now_millis: i64) -> Result<usize> {
+/// Result of a step over expired keys.
+struct SweptKeys {
+    /// Number of removed expiries.
+    due: usize,
+    /// Number of removed keys.
+    removed: u64,
+}
+
+/// Removes the rows of keys that are expired.
+fn sweep_expired(tx: &mut Transaction<'_>, model: &Model, now_millis: i64) -> Result<SweptKeys> {
+    let mut removed = 0;
     let mut due: Vec<ExpiryRow> = Vec::new();
     let bounds = (i64::MIN, 0, 0, Vec::new())..(now_millis.saturating_add(1), 0, 0, Vec::new());
     tx.scan_keys(&model.expiries, bounds, |row| {
@@ -184,6 +201,7 @@ fn sweep_expired(tx: &mut Transaction<'_>, model: &Model, now_millis: i64) -> Re
         tx.delete(&model.expiries, row)?;
         // A header of another time was written since the scan: the commit fails, and the step is run again.
         if let Some(header) = header.filter(|header: &ValueHeader| header.is_expired(now_millis)) {
+            removed += 1;
             tx.delete(&model.keys, &key)?;
             if let Some(object) = header.object {
                 objects::abandon(tx, model, object)?;
@@ -192,7 +210,7 @@ fn sweep_expired(tx: &mut Transaction<'_>, model: &Model, now_millis: i64) -> Re
             count_expiring(tx, model, key.0, SWEEPER_STRIPE, -1)?;
         }
     }
-    Ok(due.len())
+    Ok(SweptKeys { due: due.len(), removed })
 }
 
 /// Removes rows of an abandoned content. Returns the number of removed keys; `None` without an abandoned content.

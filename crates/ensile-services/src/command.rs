@@ -297,6 +297,7 @@ pub fn run(
         keepalive: duration_of(arguments.tcp_keepalive),
         client_memory: Some(arguments.client_memory).filter(|bytes| *bytes > 0),
         ended: Some(ended),
+        ending: || (),
         tell,
     };
     // Every check that refuses a start comes before the open, because the open may give the folder a name (I5).

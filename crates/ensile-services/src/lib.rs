@@ -26,6 +26,7 @@
 //!     keepalive: Some(std::time::Duration::from_secs(300)),
 //!     client_memory: Some(ensile_services::server::CLIENT_MEMORY_BYTES),
 //!     ended: None,
+//!     ending: || (),
 //!     tell: |notice| eprintln!("{notice}"),
 //! };
 //! let (told, address) = std::sync::mpsc::channel();

@@ -73,7 +73,7 @@ impl<T: Transport, S: ServedProgram> ServesOthers for LoopShared<T, S> {
         let mut core = self.core.borrow_mut();
         debug_assert!(core.is_polling, "W19: no call within the call");
         if turn.replied > 0 {
-            core.latencies.count(self.state.clock.nanos().saturating_sub(begun_nanos), turn.replied);
+            core.traffic.latencies.count(self.state.clock.nanos().saturating_sub(begun_nanos), turn.replied);
         }
         core.is_polling = false;
         self.state.is_to_end()

@@ -332,7 +332,7 @@ fn tell_commands<S: ServedProgram>(request: Request<'_>, reply: &mut ReplyEncode
     match request.get(1) {
         None => {
             reply.array(count);
-            all_commands::<S>().for_each(|info| tell_command(info, reply));
+            all_commands::<S>().for_each(|info| tell_command::<S>(info, reply));
         }
         Some(word) if is_called(word, "LIST") => {
             let matches = match (request.get(2), request.get(3), request.get(4)) {
@@ -361,11 +361,11 @@ fn tell_commands<S: ServedProgram>(request: Request<'_>, reply: &mut ReplyEncode
         Some(word) if is_called(word, "INFO") => {
             reply.array(if request.len() == 2 { count } else { named().count() });
             if request.len() == 2 {
-                all_commands::<S>().for_each(|info| tell_command(info, reply));
+                all_commands::<S>().for_each(|info| tell_command::<S>(info, reply));
             }
             for name in named() {
                 match all_commands::<S>().find(|info| is_called(name, info.name)) {
-                    Some(info) => tell_command(info, reply),
+                    Some(info) => tell_command::<S>(info, reply),
                     None => reply.null_array(),
                 }
             }
@@ -430,14 +430,78 @@ fn unknown_subcommand(word: &[u8], info: &CommandInfo, reply: &mut ReplyEncoder<
     reply.error("ERR", &text);
 }
 
-fn tell_command(info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {
-    reply.array(6);
-    reply.bulk(info.name.to_ascii_lowercase().as_bytes());
-    reply.integer(info.arity);
-    reply.set(info.flags.len());
-    info.flags.iter().for_each(|flag| reply.simple(flag));
-    let (first, last, step) = info.keys;
+fn tell_command<S: ServedProgram>(info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {
+    let name = info.name.to_ascii_lowercase();
+    tell_shape(&name, info.arity, info.flags, info.keys, reply);
+    tell_words(&S::groups(info, None), reply);
+    // Redis' tips.
+    reply.set(0);
+    tell_key_places(info, reply);
+    reply.array(info.subcommands.len());
+    for subcommand in info.subcommands {
+        let name = format!("{name}|{}", subcommand.name.to_ascii_lowercase());
+        tell_shape(&name, subcommand.arity, info.flags, (0, 0, 0), reply);
+        tell_words(&S::groups(info, Some(subcommand)), reply);
+        reply.set(0);
+        reply.set(0);
+        reply.array(0);
+    }
+}
+
+/// Begins the description of a command, which has ten parts.
+fn tell_shape(
+    name: &str,
+    arity: i64,
+    flags: &[&'static str],
+    keys: (i64, i64, i64),
+    reply: &mut ReplyEncoder<'_>,
+) {
+    debug_assert!(arity != 0, "a request has the command's name");
+    reply.array(10);
+    reply.bulk(name.as_bytes());
+    reply.integer(arity);
+    tell_words(flags, reply);
+    let (first, last, step) = keys;
     [first, last, step].into_iter().for_each(|at| reply.integer(at));
+}
+
+fn tell_words(words: &[&str], reply: &mut ReplyEncoder<'_>) {
+    reply.set(words.len());
+    words.iter().for_each(|word| reply.simple(word));
+}
+
+/// Tells the places of keys in redis' newer form. Places that the request itself tells are left out.
+fn tell_key_places(info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {
+    let (first, last, step) = info.keys;
+    if first == 0 {
+        return reply.set(0);
+    }
+    debug_assert!(step > 0, "a command with keys has a step from key to key");
+    debug_assert!(last < 0 || last >= first, "the last key is not before the first key");
+    reply.set(1);
+    reply.map(3);
+    reply.bulk(b"flags");
+    tell_words(&[if info.has_flag("write") { "RW" } else { "RO" }], reply);
+    for (part, kind, numbers) in [
+        ("begin_search", "index", &[("index", first)][..]),
+        // The last key is counted from the first key, or from the request's end.
+        (
+            "find_keys",
+            "range",
+            &[("lastkey", if last < 0 { last } else { last - first }), ("keystep", step), ("limit", 0)],
+        ),
+    ] {
+        reply.bulk(part.as_bytes());
+        reply.map(2);
+        reply.bulk(b"type");
+        reply.bulk(kind.as_bytes());
+        reply.bulk(b"spec");
+        reply.map(numbers.len());
+        for (name, number) in numbers {
+            reply.bulk(name.as_bytes());
+            reply.integer(*number);
+        }
+    }
 }
 
 /// Replies parameters by their names.

@@ -74,7 +74,13 @@ pub(crate) fn take<S: ServedProgram>(
     match admit(call.server, call.client, call.request, command, false, reply) {
         Admitted::Now(command) => carry_out(call, &command, reply),
         Admitted::Queue => exec(call, reply),
-        Admitted::Answered(outcome) => outcome,
+        Admitted::Answered(outcome) => {
+            // A queued request has no error.
+            if let Some(command) = command.filter(|_| reply.written_bytes().first() == Some(&b'-')) {
+                call.server.service.note_refused(call.loop_state, command);
+            }
+            outcome
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Neighbours: [`crate::ServingState`] counts; a [`ServedProgram`](crate::ServedProgram) shows.
 
 use crate::latency::Latency;
+use crate::loop_traffic::ServedTraffic;
 
 /// Figures of a server: sums over its loops since the start, if nothing else is said.
 #[derive(Clone, Debug)]
@@ -19,8 +20,12 @@ pub struct ServerFigures {
     pub client_memory_bytes_max: Option<usize>,
     /// Number of clients disconnected because the memory of all clients exceeded the limit.
     pub evicted: u64,
-    /// Number of requests.
-    pub requests: u64,
+    /// Largest number of open connections. Further clients wait.
+    pub connections_max: usize,
+    /// Requests and bytes.
+    pub total: ServedTraffic,
+    /// Requests and bytes of the last second.
+    pub rate: ServedTraffic,
     /// Times from the arrival of requests to their replies.
     pub latency: Latency,
     /// Number of requests whose command panicked.

@@ -22,7 +22,7 @@ use ensile_resp::ReplyEncoder;
 
 use crate::client_state::{ClientSession, EventWait};
 use crate::deferred_replies::{Arrivals, ParkedReplies};
-use crate::latency::LoopLatencies;
+use crate::loop_traffic::LoopTraffic;
 use crate::served_program::ServedProgram;
 use crate::state::ServingState;
 
@@ -40,7 +40,7 @@ pub(crate) struct LoopCore<T, S: ServedProgram> {
     /// Sessions of the open connections. `None` while requests of the connection are carried out.
     pub(crate) sessions: HashMap<ConnectionId, Option<OwnedSession<S>>>,
     pub(crate) parked: ParkedReplies,
-    pub(crate) latencies: Arc<LoopLatencies>,
+    pub(crate) traffic: Arc<LoopTraffic>,
     /// Connections whose first unread request waits for a wake-up.
     pub(crate) set_aside: Vec<ConnectionId>,
     /// As `set_aside`, for requests that came while another request was under way. A wake-up in this time is theirs.
@@ -53,26 +53,23 @@ pub(crate) struct LoopCore<T, S: ServedProgram> {
     pub(crate) is_polling: bool,
     /// Error of a wait during a request: the loop ends behind the request.
     pub(crate) failed: Option<io::Error>,
-    /// Requests served since the last report.
-    pub(crate) unreported: u64,
 }
 
 impl<T: Transport, S: ServedProgram> LoopCore<T, S> {
-    pub(crate) fn new(net: NetLoop<T>, state: Arc<ServingState<S>>, latencies: Arc<LoopLatencies>) -> Self {
+    pub(crate) fn new(net: NetLoop<T>, state: Arc<ServingState<S>>, traffic: Arc<LoopTraffic>) -> Self {
         let parked = ParkedReplies::new(&net.wake_up());
         Self {
             net,
             state,
             sessions: HashMap::new(),
             parked,
-            latencies,
+            traffic,
             set_aside: Vec::new(),
             set_aside_while_busy: Vec::new(),
             late: VecDeque::new(),
             was_polled: false,
             is_polling: false,
             failed: None,
-            unreported: 0,
         }
     }
 
@@ -253,7 +250,7 @@ impl<T: Transport, S: ServedProgram> LoopCore<T, S> {
     /// Counts the times of the requests whose waiting replies were sent by now.
     pub(crate) fn count_sent(&mut self, now_nanos: u64) {
         for Arrivals { nanos, requests } in self.parked.take_sent() {
-            self.latencies.count(now_nanos.saturating_sub(nanos), requests);
+            self.traffic.latencies.count(now_nanos.saturating_sub(nanos), requests);
         }
     }
 }

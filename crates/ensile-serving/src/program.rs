@@ -1,7 +1,8 @@
 //! Parts of every program that serves: the end by signals, addresses, times, and the lines of the start.
 //!
 //! Invariants:
-//! - The first signal ends the server as a client's request for the end does. A second signal ends the process.
+//! - The first SIGINT or SIGTERM ends the server as a client's request for the end does. A second one ends the process.
+//! - SIGHUP, as at the end of a terminal, ends nothing.
 //! - An address is one socket address, IPv4 before IPv6.
 //!
 //! Neighbours: the commands `ensile-service` and `ensile serve` call; [`crate::threads`] serves.
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use ensile_base::sync::SignalFlag;
 use ensile_memory::heap::limit_kept_heap;
-use signal_hook::consts::signal::{SIGINT, SIGTERM};
+use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// Longest idle time of a client in seconds: ten years.
@@ -23,7 +24,7 @@ const _: () = assert!(IDLE_SECONDS_MAX < u64::MAX / 1_000_000_000, "the longest 
 
 /// Prepares this process for a server: limits the memory that the heap keeps, and returns the flag that SIGINT and
 /// SIGTERM set. The first signal ends the server as a client's `SHUTDOWN` does, and makes everything durable; a second
-/// signal ends the process.
+/// signal ends the process. SIGHUP is ignored, as by redis.
 ///
 /// # Errors
 /// The system refuses the handlers of the signals.
@@ -35,6 +36,8 @@ pub fn begin_program() -> io::Result<&'static SignalFlag> {
         flag::register_conditional_shutdown(signal, 1, Arc::clone(&ended))?;
         flag::register(signal, Arc::clone(&ended))?;
     }
+    // A handler without an effect, in the place of the end of the process.
+    flag::register(SIGHUP, Arc::new(SignalFlag::new(false)))?;
     // Leaked: a signal may come at any time in the life of the process.
     Ok(Box::leak(Box::new(ended)))
 }

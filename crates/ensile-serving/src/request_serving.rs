@@ -11,7 +11,6 @@
 use std::cell::RefCell;
 use std::task::Waker;
 
-use ensile_base::sync::Ordering;
 use ensile_net::{ConnectionId, LentBytes, Transport};
 use ensile_resp::{ProtocolError, ReplyDecoder, ReplyEncoder, ReplyLimits, Request};
 
@@ -86,12 +85,10 @@ impl<T: Transport, S: ServedProgram> RequestServing<'_, T, S> {
         }
         let mut core = self.core.borrow_mut();
         core.give_back(session, lent);
-        core.unreported += served;
+        core.traffic.count_requests(served);
         drop(core);
         // A large reply does not keep its memory.
         self.reply.shrink_to(REQUEST_LIMITS.inline_bytes_max);
-        // Relaxed: a figure for people.
-        self.server.requests.fetch_add(served, Ordering::Relaxed);
     }
 
     /// Sets a request aside that was set aside before the request under way began: the program may keep state for the

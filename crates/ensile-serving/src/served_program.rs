@@ -14,7 +14,7 @@ use ensile_net::NetLimits;
 use ensile_resp::Request;
 
 use crate::client_state::{Client, ClientState};
-use crate::command::CommandInfo;
+use crate::command::{CommandInfo, Subcommand};
 use crate::durable_epochs::DurableEpochs;
 use crate::figures::ServerFigures;
 use crate::info::InfoText;
@@ -57,6 +57,12 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
     #[inline]
     fn find_command(name: &[u8]) -> Option<&'static Self::Command> {
         Self::commands().iter().find(|command| crate::command::is_called(name, command.as_ref().name))
+    }
+
+    /// Groups of users' rights that a command or a subcommand is in, each behind `@`. A program without users has none.
+    fn groups(command: &CommandInfo, subcommand: Option<&Subcommand>) -> Vec<&'static str> {
+        let _ = (command, subcommand);
+        Vec::new()
     }
 
     /// Makes the state of a loop, on the loop's thread.
@@ -130,6 +136,11 @@ pub trait ServedProgram: Send + Sync + Sized + 'static {
     /// Drops a request of the client that was set aside, and is refused when it is called again.
     fn drop_set_aside(&self, client: &mut Client<Self::ClientState>) {
         let _ = client;
+    }
+
+    /// Notes a request of a command of the program that was refused before its call: wrong arguments, no rights.
+    fn note_refused(&self, state: &mut Self::LoopState, command: &'static Self::Command) {
+        let _ = (state, command);
     }
 
     /// Checks a user and a password (`AUTH`, `HELLO`). `None` as the user is the default user. A program without users

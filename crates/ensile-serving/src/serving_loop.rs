@@ -23,9 +23,9 @@ use ensile_net::{
 
 use crate::busy_poll::LoopShared;
 use crate::deferred_replies::CalledWaker;
-use crate::latency::LoopLatencies;
 use crate::loop_core::LoopCore;
 use crate::loop_poll::{LoopPoll, ServesOthers};
+use crate::loop_traffic::{LoopTraffic, ServedTraffic};
 use crate::mail::{LoopClients as _, LoopMail};
 use crate::request_serving::{LoopTurn, RequestServing};
 use crate::served_program::{LoopParts, ServedProgram};
@@ -52,7 +52,8 @@ pub struct ServingLoop<T, S: ServedProgram> {
     mail: Arc<LoopMail<S::Letter>>,
     /// Reply that is being written.
     reply: Vec<u8>,
-    /// Time of the last report.
+    /// ServedTraffic at the last report, and the time of the report in nanoseconds.
+    reported: ServedTraffic,
     reported_nanos: u64,
     /// Reported number of replies that no client had waited for.
     unheard_told: u64,
@@ -77,11 +78,11 @@ impl<T: Transport + 'static, S: ServedProgram> ServingLoop<T, S> {
         state.loops.fetch_add(1, Ordering::Relaxed);
         let mail = Arc::new(LoopMail::new(net.wake_up()));
         let reported_nanos = state.clock.nanos();
-        let latencies = Arc::new(LoopLatencies::new());
-        state.latencies.lock().push(Arc::clone(&latencies));
+        let traffic = Arc::new(LoopTraffic::new());
+        state.loop_figures.lock().push(Arc::clone(&traffic));
         let called = Arc::new(CalledWaker::new(net.wake_up()));
         let waker = Waker::from(Arc::clone(&called));
-        let core = RefCell::new(LoopCore::new(net, Arc::clone(&state), latencies));
+        let core = RefCell::new(LoopCore::new(net, Arc::clone(&state), traffic));
         let shared = Rc::new(LoopShared { core, state, called, waker });
         let weak: Weak<LoopShared<T, S>> = Rc::downgrade(&shared);
         let weak: Weak<dyn ServesOthers> = weak;
@@ -93,6 +94,7 @@ impl<T: Transport + 'static, S: ServedProgram> ServingLoop<T, S> {
             turn: LoopTurn { begun_nanos: reported_nanos, replied: 0 },
             mail,
             reply: Vec::new(),
+            reported: ServedTraffic::default(),
             reported_nanos,
             unheard_told: 0,
             room_peak_bytes: 0,
@@ -235,25 +237,31 @@ impl<T: Transport + 'static, S: ServedProgram> ServingLoop<T, S> {
     fn report(&mut self) {
         let now_nanos = self.state().clock.nanos();
         self.count_latencies(now_nanos);
-        if now_nanos - self.reported_nanos >= REPORT_NANOS {
-            self.reported_nanos = now_nanos;
-            let mut core = self.shared.core.borrow_mut();
-            let state = &*self.shared.state;
-            let requests = std::mem::take(&mut core.unreported);
-            let turned_away = state.turned_away_of(requests);
-            debug_assert!(turned_away <= requests, "a request that the log refuses is a request");
-            let unheard = core.net.stats().unheard - self.unheard_told;
-            self.unheard_told += unheard;
-            // Relaxed: a figure for people.
-            state.unheard.fetch_add(unheard, Ordering::Relaxed);
-            drop(core);
-            self.report_fallen_peak();
-            let state = self.state();
-            state.service.report_load(requests - turned_away, turned_away + unheard);
-            state.look_at_log();
-            state.look_at_evicted();
-            state.look_at_tls_failures();
+        let core = self.shared.core.borrow();
+        let stats = core.net.stats();
+        core.traffic.note_bytes(stats.received_bytes, stats.sent_bytes);
+        let nanos = now_nanos - self.reported_nanos;
+        if nanos < REPORT_NANOS {
+            return;
         }
+        let total = core.traffic.total();
+        core.traffic.note_rate(total.rate_since(self.reported, nanos));
+        let requests = total.requests - self.reported.requests;
+        (self.reported, self.reported_nanos) = (total, now_nanos);
+        let state = &*self.shared.state;
+        let turned_away = state.turned_away_of(requests);
+        debug_assert!(turned_away <= requests, "a request that the log refuses is a request");
+        let unheard = stats.unheard - self.unheard_told;
+        self.unheard_told += unheard;
+        // Relaxed: a figure for people.
+        state.unheard.fetch_add(unheard, Ordering::Relaxed);
+        drop(core);
+        self.report_fallen_peak();
+        let state = self.state();
+        state.service.report_load(requests - turned_away, turned_away + unheard);
+        state.look_at_log();
+        state.look_at_evicted();
+        state.look_at_tls_failures();
     }
 
     /// Counts the times of the requests that were replied in this turn.
@@ -261,7 +269,7 @@ impl<T: Transport + 'static, S: ServedProgram> ServingLoop<T, S> {
         let LoopTurn { begun_nanos, replied } = self.turn;
         let mut core = self.core_mut();
         if replied > 0 {
-            core.latencies.count(now_nanos.saturating_sub(begun_nanos), replied);
+            core.traffic.latencies.count(now_nanos.saturating_sub(begun_nanos), replied);
         }
         core.count_sent(now_nanos);
     }

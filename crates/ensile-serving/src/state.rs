@@ -11,9 +11,10 @@ use ensile_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Sig
 use ensile_net::{ConnectionMemory, NetLimits};
 
 use crate::figures::ServerFigures;
-use crate::latency::{Latency, LoopLatencies};
+use crate::latency::Latency;
 use crate::limits::{CLIENT_MEMORY_BYTES, LIMITS};
 use crate::log_notices::LogNotices;
+use crate::loop_traffic::{LoopTraffic, ServedTraffic};
 
 /// State shared by the loops of a server.
 pub struct ServingState<S> {
@@ -33,12 +34,13 @@ pub struct ServingState<S> {
     pub(crate) stopped: AtomicBool,
     /// Flag that ends the server from outside.
     pub(crate) ended: Option<&'static SignalFlag>,
+    /// True once a loop has begun to end.
+    is_ending: AtomicBool,
     pub(crate) connections: AtomicU64,
     /// Number of connections since the start.
     pub(crate) opened: AtomicU64,
-    pub(crate) requests: AtomicU64,
-    /// Times of requests, by loop.
-    pub(crate) latencies: Mutex<Vec<Arc<LoopLatencies>>>,
+    /// Requests, bytes and times, by loop.
+    pub(crate) loop_figures: Mutex<Vec<Arc<LoopTraffic>>>,
     /// Number of requests whose command panicked.
     pub(crate) panicked: AtomicU64,
     /// Number of requests that the log refused.
@@ -87,10 +89,10 @@ impl<S> ServingState<S> {
             transports: Mutex::new(BTreeSet::new()),
             stopped: AtomicBool::new(false),
             ended: None,
+            is_ending: AtomicBool::new(false),
             connections: AtomicU64::new(0),
             opened: AtomicU64::new(0),
-            requests: AtomicU64::new(0),
-            latencies: Mutex::new(Vec::new()),
+            loop_figures: Mutex::new(Vec::new()),
             panicked: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
             slow_listeners: AtomicU64::new(0),
@@ -180,6 +182,10 @@ impl<S> ServingState<S> {
     pub fn figures(&self) -> ServerFigures {
         // Relaxed: a figure for people.
         let figure = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let loop_figures = self.loop_figures.lock();
+        let sum = |amounts: fn(&LoopTraffic) -> ServedTraffic| {
+            loop_figures.iter().fold(ServedTraffic::default(), |sum, one| sum.plus(amounts(one)))
+        };
         ServerFigures {
             transports: self.transports(),
             connections: figure(&self.connections),
@@ -187,8 +193,11 @@ impl<S> ServingState<S> {
             client_memory_bytes: self.memory.bytes(),
             client_memory_bytes_max: self.client_memory_max(),
             evicted: figure(&self.evicted),
-            requests: figure(&self.requests),
-            latency: Latency::sum(self.latencies.lock().iter().map(|one| &**one)),
+            // Relaxed: a figure for people.
+            connections_max: self.limits.lock().connections_max * self.loops.load(Ordering::Relaxed),
+            total: sum(LoopTraffic::total),
+            rate: sum(LoopTraffic::rate),
+            latency: Latency::sum(loop_figures.iter().map(|one| &one.latencies)),
             panicked: figure(&self.panicked),
             turned_away: figure(&self.turned_away),
             slow_listeners: figure(&self.slow_listeners),
@@ -229,6 +238,12 @@ impl<S> ServingState<S> {
     pub fn stop(&self) {
         // Relaxed: the flag guards no data; the loops are joined.
         self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// True for the first loop that ends.
+    pub(crate) fn begins_to_end(&self) -> bool {
+        // Relaxed: the flag guards no data; one swap finds `false`.
+        !self.is_ending.swap(true, Ordering::Relaxed)
     }
 
     pub(crate) fn has_stopped(&self) -> bool {

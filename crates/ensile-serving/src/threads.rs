@@ -78,6 +78,9 @@ pub struct ServerConfig {
     pub client_memory: Option<usize>,
     /// Flag that ends the server as a client's request for the end does; a signal may set the flag.
     pub ended: Option<&'static SignalFlag>,
+    /// Function that is called once when the server begins to end, before clients take their last replies. The loop
+    /// waits for the function.
+    pub ending: fn(),
     /// Receiver of notices for people as they happen, such as the stop of the log and the remedy. The function is
     /// called on a thread without other work, so no client waits while the function blocks, for example on a pipe
     /// without a reader.
@@ -464,6 +467,9 @@ fn one_loop<S: ServedProgram>(
         }
     };
     while one.step(WAIT)? && !config.has_ended() {}
+    if state.begins_to_end() {
+        (config.ending)();
+    }
     // Waiting replies go out once everything is durable.
     let closed = state.service.durable_epochs().close();
     one.end()?;

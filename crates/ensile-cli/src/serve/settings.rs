@@ -107,6 +107,18 @@ pub(super) struct GivenSettings {
     /// redis [default: no]
     #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
     multi_rollback: Option<bool>,
+    /// Milliseconds of a script after which other clients of its thread get BUSY [default: 5000]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = values::script_millis)]
+    busy_reply_threshold: Option<Duration>,
+    /// End a script with an error after so many milliseconds [default: 60000]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = values::script_millis)]
+    script_time_limit: Option<Duration>,
+    /// Note requests that take so many microseconds for SLOWLOG; -1 notes none [default: 10000]
+    #[arg(long, value_name = "MICROSECONDS", allow_negative_numbers = true, value_parser = values::slow_micros)]
+    slowlog_log_slower_than: Option<i64>,
+    /// Keep so many slow requests [default: 128]
+    #[arg(long, value_name = "NUMBER", value_parser = values::slow_requests)]
+    slowlog_max_len: Option<u64>,
 }
 
 /// A setting by its name.
@@ -118,7 +130,7 @@ struct Parameter {
 }
 
 /// All settings that a file or the environment may have.
-const PARAMETERS: [Parameter; 26] = [
+const PARAMETERS: [Parameter; 31] = [
     parameter("data", "ENSILE_DATA", |given, text| put(&mut given.data, values::folder(text))),
     // Redis' name of the folder.
     parameter("dir", "ENSILE_DIR", |given, text| put(&mut given.data, values::folder(text))),
@@ -183,6 +195,22 @@ const PARAMETERS: [Parameter; 26] = [
     }),
     parameter("multi-rollback", "ENSILE_MULTI_ROLLBACK", |given, text| {
         put(&mut given.multi_rollback, values::yes_or_no(text))
+    }),
+    parameter("busy-reply-threshold", "ENSILE_BUSY_REPLY_THRESHOLD", |given, text| {
+        put(&mut given.busy_reply_threshold, values::script_millis(text))
+    }),
+    // Redis' earlier name of the threshold.
+    parameter("lua-time-limit", "ENSILE_LUA_TIME_LIMIT", |given, text| {
+        put(&mut given.busy_reply_threshold, values::script_millis(text))
+    }),
+    parameter("script-time-limit", "ENSILE_SCRIPT_TIME_LIMIT", |given, text| {
+        put(&mut given.script_time_limit, values::script_millis(text))
+    }),
+    parameter("slowlog-log-slower-than", "ENSILE_SLOWLOG_LOG_SLOWER_THAN", |given, text| {
+        put(&mut given.slowlog_log_slower_than, values::slow_micros(text))
+    }),
+    parameter("slowlog-max-len", "ENSILE_SLOWLOG_MAX_LEN", |given, text| {
+        put(&mut given.slowlog_max_len, values::slow_requests(text))
     }),
 ];
 
@@ -278,6 +306,10 @@ impl GivenSettings {
             timeout: self.timeout.or(other.timeout),
             tcp_keepalive: self.tcp_keepalive.or(other.tcp_keepalive),
             multi_rollback: self.multi_rollback.or(other.multi_rollback),
+            busy_reply_threshold: self.busy_reply_threshold.or(other.busy_reply_threshold),
+            script_time_limit: self.script_time_limit.or(other.script_time_limit),
+            slowlog_log_slower_than: self.slowlog_log_slower_than.or(other.slowlog_log_slower_than),
+            slowlog_max_len: self.slowlog_max_len.or(other.slowlog_max_len),
         }
     }
 }
@@ -397,6 +429,14 @@ pub(super) struct ServeSettings {
     pub(super) keepalive: Option<Duration>,
     /// True if an error within `EXEC` rolls the transaction back.
     pub(super) multi_rollback: bool,
+    /// Time of a script after which others get `BUSY`; `None` leaves the server's default, as in the next three.
+    pub(super) busy_time: Option<Duration>,
+    /// Longest time of a script.
+    pub(super) script_time: Option<Duration>,
+    /// Time in microseconds from which a request is slow; negative for no request.
+    pub(super) slow_micros: Option<i64>,
+    /// Number of slow requests that are kept.
+    pub(super) slow_requests: Option<u64>,
 }
 
 impl ServeSettings {
@@ -475,6 +515,10 @@ impl ServeSettings {
             idle: duration_of(given.timeout.unwrap_or(0)),
             keepalive: duration_of(given.tcp_keepalive.unwrap_or(KEEPALIVE_SECONDS)),
             multi_rollback: given.multi_rollback.unwrap_or(false),
+            busy_time: given.busy_reply_threshold,
+            script_time: given.script_time_limit,
+            slow_micros: given.slowlog_log_slower_than,
+            slow_requests: given.slowlog_max_len,
         })
     }
 }

@@ -6,9 +6,10 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ensile_net::KEEPALIVE_SECONDS_MAX;
-use ensile_server::{Appendfsync, PASSWORD_BYTES_MAX, TlsClients};
+use ensile_server::{Appendfsync, PASSWORD_BYTES_MAX, SLOW_REQUESTS_MAX, TlsClients};
 use ensile_serving::program::IDLE_SECONDS_MAX;
 
 /// Largest number of loops.
@@ -153,6 +154,24 @@ fn seconds_up_to(text: &str, seconds_max: u64) -> Result<u64, String> {
     seconds.ok_or_else(|| format!("give seconds up to {seconds_max}, or 0 for none"))
 }
 
+/// A time of a script in milliseconds.
+pub(super) fn script_millis(text: &str) -> Result<Duration, String> {
+    let millis = text.parse().ok().filter(|millis| *millis > 0);
+    millis.map(Duration::from_millis).ok_or_else(|| "give milliseconds from 1 on".to_owned())
+}
+
+/// Time in microseconds from which a request is slow; -1 for no request.
+pub(super) fn slow_micros(text: &str) -> Result<i64, String> {
+    let micros = text.parse().ok().filter(|micros| *micros >= -1);
+    micros.ok_or_else(|| "give microseconds, or -1 for no slow request".to_owned())
+}
+
+/// Number of slow requests that are kept.
+pub(super) fn slow_requests(text: &str) -> Result<u64, String> {
+    let requests = text.parse().ok().filter(|requests| *requests <= SLOW_REQUESTS_MAX);
+    requests.ok_or_else(|| format!("give a number up to {SLOW_REQUESTS_MAX}"))
+}
+
 /// Units of memory, by redis' names: the longer names are powers of 1,024.
 const UNITS: [(&str, usize); 7] = [
     ("kb", 1 << 10),
@@ -183,7 +202,10 @@ pub(super) fn memory_policy(text: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PasswordSource, Secret, host, memory_bytes, port, yes_or_no};
+    use super::{
+        PasswordSource, Secret, host, memory_bytes, port, script_millis, slow_micros, slow_requests,
+        yes_or_no,
+    };
 
     #[test]
     fn memory_has_the_units_of_redis() {
@@ -203,6 +225,9 @@ mod tests {
         assert!(port("65536").expect_err("too large").contains("65535"));
         assert!(yes_or_no("true").expect_err("redis has yes").contains("yes or no"));
         assert_eq!(host("*").expect("all of IPv4"), "0.0.0.0");
+        assert!(script_millis("0").expect_err("no time").contains("from 1"));
+        assert!(slow_micros("-2").expect_err("redis has -1").contains("-1"));
+        assert!(slow_requests("65537").expect_err("too many").contains("65536"));
     }
 
     #[test]

@@ -9,6 +9,8 @@ mod archives;
 mod backups;
 mod commands;
 #[cfg(feature = "serve")]
+mod connections;
+#[cfg(feature = "serve")]
 mod guide;
 #[path = "../outside/mod.rs"]
 mod outside;

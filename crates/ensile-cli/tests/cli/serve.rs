@@ -139,7 +139,9 @@ fn a_user_of_the_configuration_has_its_rights_only() {
 }
 
 #[test]
-fn a_service_manager_learns_that_the_data_is_loaded_and_that_the_server_ends() {
+fn a_service_manager_learns_that_the_data_is_loaded_and_that_the_server_begins_to_end() {
+    use std::io::Read as _;
+    use std::net::TcpStream;
     use std::os::unix::net::UnixDatagram;
 
     let folder = Folder::new("serve-notify");
@@ -159,8 +161,26 @@ fn a_service_manager_learns_that_the_data_is_loaded_and_that_the_server_ends() {
     };
     let server = Server::start_with(&folder, "", &[("NOTIFY_SOCKET", "notify")]);
     told_state("READY=1");
+    let mut client = TcpStream::connect(server.address).expect("it listens");
     server.signal("TERM");
+    assert_eq!(client.read(&mut [0]).expect("an open socket"), 0, "the server ends its clients");
+    // The server still waits for the end of this client.
+    socket.set_nonblocking(true).expect("an open socket");
     told_state("STOPPING=1");
+    drop(client);
+    assert_eq!(server.wait().code(), Some(0), "{}", told(&folder));
+}
+
+#[test]
+fn the_end_of_a_terminal_ends_no_server() {
+    let folder = Folder::new("serve-hangup");
+    let server = Server::start(&folder, "");
+    let mut client = connect(&server);
+    assert_eq!(call(&mut client, "SET a 1"), "+OK");
+    server.signal("HUP");
+    // The signal has come before the later signal has ended the server.
+    assert_eq!(call(&mut client, "GET a"), "1");
+    server.signal("TERM");
     assert_eq!(server.wait().code(), Some(0), "{}", told(&folder));
 }
 

@@ -40,6 +40,10 @@ impl Server {
         Self { process, address }
     }
 
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Sends a signal, by its name.
     pub(crate) fn signal(&self, signal: &str) {
         let pid = self.process.id().to_string();

@@ -9,6 +9,8 @@ use ensile_serving::command::{CommandInfo, Subcommand};
 /// A group of commands.
 #[derive(Debug)]
 pub(crate) struct CommandGroup {
+    /// Name in small letters, with the sign before it.
+    sign: &'static str,
     /// Name in small letters, without the sign before it.
     pub(crate) name: &'static str,
     /// Flag of the commands in the group; empty for a group without a flag.
@@ -19,24 +21,24 @@ pub(crate) struct CommandGroup {
 
 /// All groups.
 pub(crate) const GROUPS: [CommandGroup; 13] = [
-    group("read", "readonly", &[]),
-    group("write", "write", &[]),
-    group("admin", "admin", &["LASTSAVE", "ROLE"]),
-    group("dangerous", "admin", &["FLUSHALL", "FLUSHDB", "INFO", "KEYS", "LASTSAVE", "ROLE", "SWAPDB"]),
-    group("fast", "fast", &[]),
-    group("slow", "", &[]),
-    group("blocking", "blocking", &[]),
-    group("pubsub", "pubsub", PUBLISHING),
-    group("scripting", "scripting", SCRIPTING),
-    group("stream", "", STREAMS),
-    group("transaction", "", &["DISCARD", "EXEC", "MULTI", "UNWATCH", "WATCH"]),
+    group("@read", "readonly", &[]),
+    group("@write", "write", &[]),
+    group("@admin", "admin", &["LASTSAVE", "ROLE"]),
+    group("@dangerous", "admin", &["FLUSHALL", "FLUSHDB", "INFO", "KEYS", "LASTSAVE", "ROLE", "SWAPDB"]),
+    group("@fast", "fast", &[]),
+    group("@slow", "", &[]),
+    group("@blocking", "blocking", &[]),
+    group("@pubsub", "pubsub", PUBLISHING),
+    group("@scripting", "scripting", SCRIPTING),
+    group("@stream", "", STREAMS),
+    group("@transaction", "", &["DISCARD", "EXEC", "MULTI", "UNWATCH", "WATCH"]),
     group(
-        "connection",
+        "@connection",
         "",
         &["AUTH", "CLIENT", "COMMAND", "ECHO", "HELLO", "PING", "QUIT", "RESET", "SELECT"],
     ),
     group(
-        "keyspace",
+        "@keyspace",
         "",
         &[
             "COPY",
@@ -86,8 +88,14 @@ const STREAMS: &[&str] =
 const SCRIPTING: &[&str] =
     &["EVAL", "EVALSHA", "EVALSHA_RO", "EVAL_RO", "FCALL", "FCALL_RO", "FUNCTION", "SCRIPT"];
 
-const fn group(name: &'static str, flag: &'static str, names: &'static [&'static str]) -> CommandGroup {
-    CommandGroup { name, flag, names }
+const fn group(sign: &'static str, flag: &'static str, names: &'static [&'static str]) -> CommandGroup {
+    let (_, name) = sign.split_at(1);
+    CommandGroup { sign, name, flag, names }
+}
+
+/// Groups of a command, or of its subcommand, each with the sign before it.
+pub(crate) fn groups_of(command: &CommandInfo, subcommand: Option<&Subcommand>) -> Vec<&'static str> {
+    GROUPS.iter().filter(|group| group.has(command, subcommand)).map(|group| group.sign).collect()
 }
 
 impl CommandGroup {

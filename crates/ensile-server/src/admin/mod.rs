@@ -19,7 +19,7 @@ use crate::appendfsync::Appendfsync;
 use crate::commands::{CommandError, PATTERN_BYTES_MAX, shown_text};
 use crate::publish;
 use crate::served_database::{ServedCall, ServedDatabase};
-use crate::slow_log::ENTRIES_LIMIT;
+use crate::slow_log::SLOW_REQUESTS_MAX;
 
 /// `TIME`: seconds since 1970, and microseconds.
 pub(crate) fn time(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
@@ -53,7 +53,7 @@ pub(crate) fn role(_: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
 
 /// `LASTSAVE`: time of the last checkpoint in seconds since 1970; of the start without a checkpoint since.
 pub(crate) fn last_save(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
-    let seconds = i64::try_from(call.server.service().save_time().seconds()).unwrap_or(i64::MAX);
+    let seconds = i64::try_from(call.server.service().observed().saved_seconds()).unwrap_or(i64::MAX);
     reply.write(|reply| reply.integer(seconds));
     ANSWERED
 }
@@ -248,7 +248,7 @@ impl<'r> Setting<'r> {
             let number =
                 integer(value).ok_or_else(|| refused("argument couldn't be parsed into an integer"))?;
             let (least, most, is_time) = match is_called(name, "slowlog-max-len") {
-                true => (0, ENTRIES_LIMIT as i64, false),
+                true => (0, SLOW_REQUESTS_MAX as i64, false),
                 false => (-1, i64::MAX, true),
             };
             if number < least || number > most {

@@ -45,7 +45,7 @@ pub(crate) fn save(call: ServedCall<'_>, reply: &mut NewReply<'_>) -> Outcome {
             None => Ok(DiskWait::Checkpoint { handle, is_earlier }),
             Some(_) if is_earlier => begin_save(server, false),
             Some(Ok(_)) => {
-                server.save_time().look(&server.db().stats());
+                server.observed().look(&server.db().stats());
                 reply.write(|reply| reply.simple("OK"));
                 return ANSWERED;
             }

@@ -29,6 +29,7 @@ fn server_figures(source: &AdminSource, figures: &ServerFigures) -> Vec<ServerFi
     let watches = source.served.watches();
     let watch_conflicts = watches.conflicts.load(Ordering::Relaxed);
     let watch_expired = watches.expired.load(Ordering::Relaxed);
+    let keys = source.served.key_figures();
     let counter = |name, help, value| ServerFigure { name, kind: "counter", help, value };
     let gauge = |name, help, value| ServerFigure { name, kind: "gauge", help, value };
     vec![
@@ -37,7 +38,12 @@ fn server_figures(source: &AdminSource, figures: &ServerFigures) -> Vec<ServerFi
         gauge("ensile_server_load_total_bytes", "Bytes of the phase under way", load.bytes_total),
         gauge("ensile_server_connections", "Open connections of clients", figures.connections),
         counter("ensile_server_connections_total", "Connections of clients since the start", figures.opened),
-        counter("ensile_server_requests_total", "Requests of clients", figures.requests),
+        counter("ensile_server_requests_total", "Requests of clients", figures.total.requests),
+        counter("ensile_server_received_bytes_total", "Bytes from clients", figures.total.received_bytes),
+        counter("ensile_server_sent_bytes_total", "Bytes to clients", figures.total.sent_bytes),
+        counter("ensile_server_key_hits_total", "Reads that found their key", keys.hits),
+        counter("ensile_server_key_misses_total", "Reads without their key", keys.misses),
+        counter("ensile_server_expired_keys_total", "Expired keys that were removed", keys.expired),
         counter("ensile_server_refused_requests_total", "Requests that the log refused", figures.turned_away),
         counter("ensile_server_panicked_requests_total", "Requests that panicked", figures.panicked),
         counter(
@@ -89,18 +95,33 @@ fn command_figures(source: &AdminSource) -> Vec<CommandFigures> {
     source.served.command_figures(counted_names().count())
 }
 
+/// Reads a figure of a command.
+type CommandFigure = fn(&CommandFigures) -> u64;
+
 fn write_commands(source: &AdminSource, text: &mut String) {
     let figures = command_figures(source);
-    for (name, help, figure) in [
-        ("ensile_server_command_calls_total", "Calls of a command", 0),
-        ("ensile_server_command_conflicts_total", "Runs of a command that lost to another transaction", 1),
-    ] {
+    let families: [(&str, &str, CommandFigure); 4] = [
+        ("ensile_server_command_calls_total", "Calls of a command", |counts| counts.calls),
+        ("ensile_server_command_errors_total", "Calls of a command with an error as the reply", |counts| {
+            counts.failed
+        }),
+        (
+            "ensile_server_command_refusals_total",
+            "Requests of a command that were refused before the call",
+            |counts| counts.refused,
+        ),
+        (
+            "ensile_server_command_conflicts_total",
+            "Runs of a command that lost to another transaction",
+            |counts| counts.conflicts,
+        ),
+    ];
+    for (name, help, figure) in families {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter");
         for (command, counts) in counted_names().zip(&figures) {
-            let value = if figure == 0 { counts.calls } else { counts.conflicts };
-            if counts.calls > 0 {
+            if counts.calls + counts.refused > 0 {
                 let command = command.to_ascii_lowercase();
-                let _ = writeln!(text, "{name}{{command=\"{command}\"}} {value}");
+                let _ = writeln!(text, "{name}{{command=\"{command}\"}} {}", figure(counts));
             }
         }
     }

@@ -142,6 +142,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         self.copied_bytes += row.as_ref().map_or(0, |row| row.bytes.len());
         let slot = Slot { content, hash, header: row.as_ref().map(|row| row.header) };
         let is_present = self.is_present(slot, key)?;
+        self.effects.note_read(is_present);
         Ok(row.filter(|_| is_present))
     }
 
@@ -161,6 +162,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
             *copied_bytes += if seen.is_some() { bytes.len() } else { 0 };
             Ok((header, seen))
         })?;
+        self.effects.note_read(matches!(row, Some((_, Some(_)))));
         let Some((header, seen)) = row else { return Ok(None) };
         if seen.is_none() {
             let is_present = self.is_present(Slot { content, hash, header: Some(header) }, key)?;
@@ -176,6 +178,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
         let row = self.tx.get_with(&self.model.keys, &(content, hash, key), StoredValue::summary)?;
         let slot = Slot { content, hash, header: row.map(|row| row.header) };
         let is_present = self.is_present(slot, key)?;
+        self.effects.note_read(is_present);
         Ok(row.filter(|_| is_present))
     }
 
@@ -236,6 +239,7 @@ impl<'k, 'db> Keyspace<'k, 'db> {
             "the key is expired"
         );
         self.remove(&slot, key)?;
+        self.effects.note_expired();
         Ok(Slot { header: None, ..slot })
     }
 

@@ -57,7 +57,8 @@ fn the_server_tells_of_itself() {
         FUNCTION FLUSH | +OK
         FUNCTION LOAD x | -ERR FUNCTION LOAD is not available in this version of ensile
         CLIENT FOO | -ERR unknown subcommand 'FOO'. Try CLIENT HELP.
-        COMMAND INFO get none | *2 *6 $3 get :2 *2 +readonly +fast :1 :1 :1 *-1
+        COMMAND INFO get none | *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *2 +@read +@fast *0 *1 *6 $5 flags *1 +RO $12 begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 $9 find_keys *4 $4 type $5 range $4 spec *6 $7 lastkey :0 $7 keystep :1 $5 limit :0 *0 *-1
+        COMMAND INFO object | *1 *10 $6 object..
         ",
     );
     let text = rig.ask(rig.client, "INFO server");

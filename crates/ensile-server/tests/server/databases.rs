@@ -22,7 +22,7 @@ fn databases_have_keys_of_their_own() {
         SELECT 9999999999 | -ERR value is out of range, value must between -2147483648 and 2147483647
         SELECT | -ERR wrong number of arguments for 'select' command
         GET k | $4 zero
-        INFO keyspace | $57 # Keyspace db0:keys=1,expires=0 db15:keys=1,expires=0
+        INFO keyspace | $77 # Keyspace db0:keys=1,expires=0,avg_ttl=0 db15:keys=1,expires=0,avg_ttl=0
         ",
     );
 }
@@ -130,7 +130,7 @@ fn a_flush_empties_at_once_and_its_rows_are_removed_later() {
     rig.play("GET key:1 | $1 w\nDBSIZE | :1");
     rig.pass(61_000);
     rig.server.sweep().expect("no conflict");
-    rig.play("GET key:1 | $1 w\nTTL key:1 | :-1\nINFO keyspace | $56 # Keyspace db0:keys=1,expires=0 db1:keys=1,expires=0");
+    rig.play("GET key:1 | $1 w\nTTL key:1 | :-1\nINFO keyspace | $76 # Keyspace db0:keys=1,expires=0,avg_ttl=0 db1:keys=1,expires=0,avg_ttl=0");
     let db = rig.server.database();
     let expiries: Table<(i64, u32, u64, Vec<u8>), ()> = db.table("redis.expiries").expect("it is a table");
     let abandoned: Table<u32, ()> = db.table("redis.abandoned").expect("it is a table");

@@ -21,7 +21,7 @@ fn figures_do_not_wait_for_the_disk() {
     rig.syncs = false;
     send(&mut rig, writer, "SET k new");
     assert_eq!(rig.received(writer), None, "the write is not durable");
-    rig.play("INFO keyspace | $34 # Keyspace db0:keys=2,expires=0");
+    rig.play("INFO keyspace | $44 # Keyspace db0:keys=2,expires=0,avg_ttl=0");
     assert_eq!(rig.received(writer), None, "the write is not durable");
 }
 

@@ -176,10 +176,114 @@ SET a 2 | +OK",
         "master_replid",
         "master_repl_offset:0",
         "cluster_enabled:0",
-        "cmdstat_set:calls=2,conflicts=0",
+        "cmdstat_set:calls=2,usec=",
+        "used_memory_rss",
+        "used_memory_peak_human",
+        "mem_fragmentation_ratio",
+        "maxclients",
+        "rdb_changes_since_last_save",
+        "rdb_current_bgsave_time_sec:-1",
+        "aof_rewrite_in_progress:0",
+        "aof_delayed_fsync:0",
+        "total_net_input_bytes",
+        "total_net_output_bytes",
+        "instantaneous_ops_per_sec",
+        "expired_keys:0",
+        "keyspace_hits:0",
+        "keyspace_misses:0",
+        "used_cpu_user",
+        "db0:keys=1,expires=0,avg_ttl=0",
     ] {
         assert!(text.contains(&format!(" {name}")), "{name}: {text}");
     }
+}
+
+/// A figure of `INFO`.
+fn figure(rig: &mut Rig, name: &str) -> String {
+    let text = rig.ask(rig.client, "INFO");
+    let begin = format!(" {name}:");
+    let (_, rest) = text.split_once(&begin).unwrap_or_else(|| panic!("no {name}: {text}"));
+    rest.split(' ').next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn info_counts_reads_of_keys_and_removals_of_expired_keys() {
+    let mut rig = Rig::new();
+    rig.play(
+        r"
+        SET a 1 PX 100 | +OK
+        SET b 1 PX 100 | +OK
+        HSET h f v | :1
+        GET a | $1 1
+        GET none | $-1
+        EXISTS a none none | :1
+        HGET h f | $1 v
+        GET h | -WRONGTYPE..
+        INCR h | -WRONGTYPE..
+        SET c 1 | +OK
+        WATCH a none | +OK
+        MULTI | +OK
+        GET c | +QUEUED
+        EXEC | *1 $1 1
+        EVAL return(redis.call('get','c')) 0 | $1 1
+        ",
+    );
+    assert_eq!(figure(&mut rig, "keyspace_hits"), "6");
+    assert_eq!(figure(&mut rig, "keyspace_misses"), "3");
+    rig.pass(200);
+    rig.play("GET a | $-1");
+    assert_eq!(figure(&mut rig, "expired_keys"), "1");
+    rig.server.sweep().expect("it removes rows");
+    assert_eq!(figure(&mut rig, "expired_keys"), "2");
+    assert_eq!(figure(&mut rig, "keyspace_misses"), "4");
+}
+
+#[test]
+fn info_counts_errors_and_refusals_of_a_command() {
+    let mut rig = Rig::new();
+    rig.play(
+        r"
+        LPUSH l x | :1
+        GET l | -WRONGTYPE..
+        GET | -ERR wrong number of arguments for 'get' command
+        GET l m | -ERR wrong number of arguments for 'get' command
+        ",
+    );
+    let line = figure(&mut rig, "cmdstat_get");
+    assert!(line.starts_with("calls=1,usec=0,usec_per_call=0.00,"), "the clock stands: {line}");
+    assert!(line.ends_with(",rejected_calls=2,failed_calls=1,conflicts=0"), "{line}");
+}
+
+#[test]
+fn info_counts_changes_since_the_last_checkpoint() {
+    let mut rig = Rig::on(&SimDisk::new(), |builder| builder);
+    rig.play("SET a 1 | +OK");
+    rig.steps(20);
+    let before: u64 = figure(&mut rig, "rdb_changes_since_last_save").parse().expect("a number");
+    assert!(before > 0);
+    rig.play("BGSAVE | +Background saving started");
+    while figure(&mut rig, "rdb_saves") == "0" {
+        rig.server.database().checkpoint_step(0);
+        rig.step();
+    }
+    assert_eq!(figure(&mut rig, "rdb_changes_since_last_save"), "0");
+}
+
+#[test]
+fn info_has_the_requests_and_bytes_of_the_last_second() {
+    let mut rig = Rig::new();
+    rig.pass(1000);
+    for _ in 0..50 {
+        rig.play("PING | +PONG");
+    }
+    rig.pass(1000);
+    let rate: u64 = figure(&mut rig, "instantaneous_ops_per_sec").parse().expect("a number");
+    assert!((30..=50).contains(&rate), "50 requests in more than a second: {rate}");
+    let received: u64 = figure(&mut rig, "total_net_input_bytes").parse().expect("a number");
+    assert!(received >= 50 * 14, "each PING has 14 bytes: {received}");
+    rig.pass(1000);
+    rig.pass(1000);
+    assert_eq!(figure(&mut rig, "instantaneous_ops_per_sec"), "0");
 }
 
 #[test]

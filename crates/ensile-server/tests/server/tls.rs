@@ -81,6 +81,7 @@ fn an_address_with_tls_stands_beside_the_plain_one() {
         keepalive: None,
         client_memory: None,
         ended: None,
+        ending: || (),
         tell: |_| {},
     };
     config.check().expect("both addresses are free");

@@ -42,7 +42,7 @@ pub(super) fn write<S: Service>(
     lines.add_some("client_memory_bytes_max", figures.client_memory_bytes_max);
     lines.add("evicted_clients", figures.evicted);
     lines.add_heading("Stats");
-    lines.add("total_commands_processed", figures.requests);
+    lines.add("total_commands_processed", figures.total.requests);
     lines.add("panicked_commands", figures.panicked);
     lines.add("requests_turned_away", figures.turned_away);
     lines.add("replies_unheard", figures.unheard);

@@ -216,6 +216,7 @@ fn a_loop_that_panics_ends_the_server_which_says_why() {
             keepalive: None,
             client_memory: Some(ensile_services::server::CLIENT_MEMORY_BYTES),
             ended: None,
+            ending: || (),
             tell: |notice| panic!("{notice}"),
         };
         let ended: io::Result<()> = serve(Arc::clone(&service), ObjectDurability::Strict, config, |_| Ok(()));

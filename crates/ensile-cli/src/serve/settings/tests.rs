@@ -61,7 +61,8 @@ fn every_option_is_a_name_of_the_file_and_a_variable() {
     }
     let others = PARAMETERS.iter().filter(|parameter| !options.iter().any(|option| option == parameter.name));
     let others: Vec<_> = others.map(|parameter| parameter.name).collect();
-    assert_eq!(others, ["dir", "requirepass", "admin-password"], "a password is no option");
+    let wanted = ["dir", "requirepass", "admin-password", "lua-time-limit"];
+    assert_eq!(others, wanted, "a password and a second name are no options");
 }
 
 #[test]
@@ -124,6 +125,17 @@ fn users_stand_in_the_file_and_in_a_file_of_their_own() {
     assert!(open("bind *\nuser default off").is_ok(), "nobody connects without a password");
     let refused = open("bind *\nuser default off\nuser app on nopass").expect_err("an open user");
     assert!(refused.contains("'app' has no password"), "{refused}");
+}
+
+#[test]
+fn the_example_has_every_option() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/ensile.conf");
+    let text = std::fs::read_to_string(&path).expect("the example");
+    let command = GivenSettings::augment_args(Command::new("serve"));
+    for option in command.get_arguments().filter_map(|one| one.get_long()) {
+        let has = |line: &str| line.trim_start_matches("# ").split(' ').next() == Some(option);
+        assert!(text.lines().any(has), "{option} is missing in dist/ensile.conf");
+    }
 }
 
 #[test]
