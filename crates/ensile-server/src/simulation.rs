@@ -2,7 +2,7 @@
 //!
 //! In builds with the feature `simulation` only: applications have [`RunningServer`](crate::RunningServer).
 //!
-//! Neighbours: [`crate::server`] builds servers; the tests of this crate play clients.
+//! Neighbours: `server` builds servers; the tests of this crate play clients.
 
 use std::cell::RefMut;
 use std::net::{Ipv4Addr, SocketAddr};
