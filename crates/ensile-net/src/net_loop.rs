@@ -73,6 +73,8 @@ pub struct NetLoop<T> {
     /// TLS of each listener.
     listener_tls: Vec<Option<TlsConfig>>,
     accept_is_paused: bool,
+    /// Number of ended connections of which the owner still keeps a state.
+    kept_count: usize,
     /// True once the listeners are closed.
     is_over: bool,
     timers: Timers<TimerPurpose>,
@@ -117,6 +119,7 @@ impl<T: Transport> NetLoop<T> {
             listeners: Vec::new(),
             listener_tls: Vec::new(),
             accept_is_paused: false,
+            kept_count: 0,
             is_over: false,
             timers: Timers::new(),
             events: VecDeque::new(),
@@ -504,7 +507,14 @@ impl<T: Transport> NetLoop<T> {
     }
 
     fn accepts(&self) -> bool {
-        !self.is_over && !self.accept_is_paused && self.open_count() < self.limits.connections_max
+        let count = self.open_count() + self.kept_count;
+        !self.is_over && !self.accept_is_paused && count < self.limits.connections_max
+    }
+
+    /// Sets the number of ended connections of which the owner still keeps a state. They count as connections: the loop
+    /// accepts fewer clients.
+    pub fn set_kept_count(&mut self, count: usize) {
+        self.kept_count = count;
     }
 
     /// Accepts from every listener in turn until no client waits, or no more are taken.

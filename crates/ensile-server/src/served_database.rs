@@ -115,6 +115,8 @@ pub(crate) struct LoopData {
     pub(crate) scripts: Arc<LoopScripts>,
     /// The state of Lua, from the first script on.
     pub(crate) lua: Option<Box<LuaState>>,
+    /// Begin of the first script of the request under way in milliseconds, of the steady clock.
+    pub(crate) request_millis: Option<u64>,
     /// Calls and conflicts of the loop.
     pub(crate) figures: Arc<LoopFigures>,
     /// Number of the command under way.
@@ -424,6 +426,7 @@ impl ServedDatabase {
             effects: Effects::default(),
             scripts,
             lua: None,
+            request_millis: None,
             contents: std::array::from_fn(|number| number as u32),
             ahead: None,
         }

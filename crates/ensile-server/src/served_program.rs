@@ -112,7 +112,7 @@ impl ServedProgram for ServedDatabase {
     #[inline]
     fn call(&self, call: ServedCall<'_>, command: &'static Command, reply: &mut NewReply<'_>) -> Outcome {
         let ServedCall { loop_state, client, request, server, waker } = call;
-        loop_state.command = command.number;
+        (loop_state.command, loop_state.request_millis) = (command.number, None);
         if loop_state.figures.times_next(command.number) || self.slow_log().measures(&command.info) {
             let call = ServedCall { loop_state, client, request, server, waker };
             return self.call_measured(call, command, reply);
@@ -149,7 +149,7 @@ impl ServedProgram for ServedDatabase {
     }
 
     fn exec(&self, exec: Exec<'_, Self>, reply: &mut NewReply<'_>) -> Outcome {
-        exec.loop_state.command = command_table::EXEC;
+        (exec.loop_state.command, exec.loop_state.request_millis) = (command_table::EXEC, None);
         if !self.is_open() {
             // Other requests are refused one by one.
             let mut exec = exec;

@@ -45,7 +45,7 @@ impl<T: Transport, S: ServedProgram> ServesOthers for LoopShared<T, S> {
         }
         (core.was_polled, core.is_polling) = (true, true);
         if let Err(error) = core.net.step(Duration::ZERO) {
-            core.failed = Some(error);
+            (core.failed, core.is_polling) = (Some(error), false);
             return true;
         }
         let begun_nanos = self.state.clock.nanos();
@@ -53,7 +53,7 @@ impl<T: Transport, S: ServedProgram> ServesOthers for LoopShared<T, S> {
         let _ = core.fill_durable();
         core.count_sent(begun_nanos);
         drop(core);
-        let (mut reply, mut turn) = (Vec::new(), LoopTurn { begun_nanos, replied: 0 });
+        let (mut reply, mut turn) = (Vec::new(), LoopTurn { begun_nanos, ..LoopTurn::default() });
         loop {
             let mut core = self.core.borrow_mut();
             let Some(event) = core.net.next_event() else { break };
@@ -66,7 +66,8 @@ impl<T: Transport, S: ServedProgram> ServesOthers for LoopShared<T, S> {
                 }
                 // The requests from before the request under way are called again behind its end.
                 NetEvent::WokenUp => core.resume_set_aside_while_busy(),
-                NetEvent::Closed(..) | NetEvent::TimerDue(_) => core.late.push_back(event),
+                NetEvent::Closed(id, _) => core.keep_ended(id, event),
+                NetEvent::TimerDue(_) => core.late.push_back(event),
                 NetEvent::AcceptPaused(_) => {}
             }
         }

@@ -227,10 +227,15 @@ impl<C: ClientState> ClientSession<C> {
         self.decoder.memory_bytes() + self.client.queue_bytes() + self.client.own.memory_bytes()
     }
 
-    /// Gives the memory of the requests and of the queue back, at the end of the connection.
-    pub(crate) fn release(&mut self) {
+    /// Gives the memory of the requests and of the queue back.
+    pub(crate) fn release_requests(&mut self) {
         self.decoder = RequestDecoder::new(self.limits());
         self.client.queue = None;
+    }
+
+    /// Gives the memory of the requests, of the queue and of the service's state back, at the end of the connection.
+    pub(crate) fn release(&mut self) {
+        self.release_requests();
         self.client.own = C::default();
         debug_assert_eq!(self.memory_bytes(), 0, "W16: a connection that ends keeps no request");
     }

@@ -127,6 +127,18 @@ impl<T: Transport, S: ServedProgram> LoopCore<T, S> {
         parked.forget_ended(|id| sessions.contains_key(id));
     }
 
+    /// Keeps the session of an ended connection until the request under way has ended, without its requests. The
+    /// session counts as a connection meanwhile, so clients that come and go leave no more sessions than connections
+    /// are permitted (W16, W19).
+    pub(crate) fn keep_ended(&mut self, id: ConnectionId, end: NetEvent) {
+        debug_assert!(self.is_polling, "W19: the program's state of the loop is elsewhere");
+        if let Some(session) = self.session_mut(id) {
+            session.release_requests();
+        }
+        self.late.push_back(end);
+        self.net.set_kept_count(self.late.len());
+    }
+
     /// Takes session and arrived bytes of a connection, for its requests. `None` if the connection has ended.
     pub(crate) fn lend(&mut self, id: ConnectionId) -> Option<(OwnedSession<S>, LentBytes)> {
         let lent = self.net.lend(id)?;
@@ -194,6 +206,7 @@ impl<T: Transport, S: ServedProgram> LoopCore<T, S> {
     pub(crate) fn end_polls(&mut self) {
         debug_assert!(self.was_polled, "W19: the time has begun");
         self.was_polled = false;
+        self.net.set_kept_count(0);
         if std::mem::take(&mut self.is_polling) {
             self.failed = Some(io::Error::other("the loop panicked during a request"));
         }

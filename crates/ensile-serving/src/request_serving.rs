@@ -25,6 +25,9 @@ use crate::reply::NewReply;
 use crate::served_program::{BusyCall, ServedProgram, ServiceCall};
 use crate::state::ServingState;
 
+/// Length in bytes of the replies behind which a connection's turn ends: the other clients of the loop wait meanwhile.
+const TURN_BYTES: usize = 1 << 20;
+
 /// Requests of a turn of the loop.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LoopTurn {
@@ -32,6 +35,8 @@ pub(crate) struct LoopTurn {
     pub(crate) begun_nanos: u64,
     /// Number of requests that are replied at once.
     pub(crate) replied: u64,
+    /// Length in bytes of the replies to the connection whose turn it is.
+    pub(crate) written_bytes: usize,
 }
 
 /// Requests of a group that are carried out.
@@ -71,19 +76,29 @@ impl<T: Transport, S: ServedProgram> RequestServing<'_, T, S> {
     pub(crate) fn serve(&mut self, id: ConnectionId) {
         let lent = self.core.borrow_mut().lend(id);
         let Some((mut session, mut lent)) = lent else { return };
-        let mut served = 0;
+        let (mut served, mut is_cut) = (0, false);
+        self.turn.written_bytes = 0;
         if self.loop_state.is_none() && session.is_set_aside {
             self.set_aside_again(&lent);
         } else {
             loop {
                 let group = self.serve_group(&mut session, &mut lent);
                 served += group.taken;
-                if !group.goes_on {
+                is_cut = group.goes_on && self.turn.written_bytes > TURN_BYTES;
+                if !group.goes_on || is_cut {
                     break;
                 }
             }
         }
         let mut core = self.core.borrow_mut();
+        if is_cut
+            && let Some(replies) = core.net.replies_of_lent(&lent)
+            && replies.has_room()
+        {
+            // The other connections have their turns before.
+            replies.set_aside();
+            replies.resume();
+        }
         core.give_back(session, lent);
         core.traffic.count_requests(served);
         drop(core);
@@ -113,7 +128,7 @@ impl<T: Transport, S: ServedProgram> RequestServing<'_, T, S> {
         lent: &mut LentBytes,
     ) -> ServedGroup {
         // Requests after the end are not carried out: the client that asked for the end gets no reply.
-        if self.server.has_stopped() || !self.core.borrow_mut().has_room(lent) {
+        if self.server.is_to_end() || !self.core.borrow_mut().has_room(lent) {
             return NO_GROUP;
         }
         session.is_set_aside = false;
@@ -208,7 +223,7 @@ impl<T: Transport, S: ServedProgram> RequestServing<'_, T, S> {
         // The group begins with room.
         let mut room = ReplyRoom { is_left: true, unsent_bytes: 0 };
         for (request, command) in called {
-            if !room.is_left {
+            if !room.is_left || served.taken > 0 && self.server.is_to_end() {
                 break;
             }
             (served.outcome, room) = self.serve_request(client, lent, request, command);
@@ -261,6 +276,7 @@ impl<T: Transport, S: ServedProgram> RequestServing<'_, T, S> {
                 || reply_count(reply) == Some(usize::from(outcome != Outcome::Stop && !outcome.sets_aside())),
             "a request has one reply"
         );
+        turn.written_bytes += reply.len();
         let is_silent = !outcome.sets_aside() && client.silence.takes_reply();
         let mut core = core.borrow_mut();
         if core.was_polled && loop_state.is_some() {
@@ -287,7 +303,7 @@ impl<T: Transport, S: ServedProgram> RequestServing<'_, T, S> {
             Outcome::Wait { .. } => replies.set_aside_for_event(),
         }
         // A request that is set aside leaves no room, and is asked for again by a wake-up.
-        let is_left = !outcome.sets_aside() && replies.has_room();
+        let is_left = !outcome.sets_aside() && turn.written_bytes <= TURN_BYTES && replies.has_room();
         (outcome, ReplyRoom { is_left, unsent_bytes: replies.unsent_bytes() })
     }
 }

@@ -91,7 +91,7 @@ impl<T: Transport + 'static, S: ServedProgram> ServingLoop<T, S> {
         Self {
             shared,
             loop_state,
-            turn: LoopTurn { begun_nanos: reported_nanos, replied: 0 },
+            turn: LoopTurn { begun_nanos: reported_nanos, ..LoopTurn::default() },
             mail,
             reply: Vec::new(),
             reported: ServedTraffic::default(),
@@ -192,7 +192,7 @@ impl<T: Transport + 'static, S: ServedProgram> ServingLoop<T, S> {
         self.core_mut().net.step(wait_max)?;
         // Messages from before this step go to the listeners from before this step.
         self.take_letters();
-        self.turn = LoopTurn { begun_nanos: self.state().clock.nanos(), replied: 0 };
+        self.turn = LoopTurn { begun_nanos: self.state().clock.nanos(), ..LoopTurn::default() };
         let mut keeps_for_ended = false;
         loop {
             let mut core = self.shared.core.borrow_mut();
@@ -266,7 +266,7 @@ impl<T: Transport + 'static, S: ServedProgram> ServingLoop<T, S> {
 
     /// Counts the times of the requests that were replied in this turn.
     fn count_latencies(&mut self, now_nanos: u64) {
-        let LoopTurn { begun_nanos, replied } = self.turn;
+        let LoopTurn { begun_nanos, replied, .. } = self.turn;
         let mut core = self.core_mut();
         if replied > 0 {
             core.traffic.latencies.count(now_nanos.saturating_sub(begun_nanos), replied);

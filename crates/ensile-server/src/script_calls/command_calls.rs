@@ -21,7 +21,7 @@ use crate::commands::{CommandError, DataCall};
 use crate::effects::Effects;
 use crate::model::keyspace::check_copies;
 use crate::model::{DATABASES, Keyspace};
-use crate::scripts::{CallRefusal, CommandHost, ScriptArguments};
+use crate::scripts::{CallRefusal, CommandHost, RunTimes, ScriptArguments};
 use crate::served_database::{ScriptCall, ServedDatabase};
 
 /// The transaction of a script or a procedure, and the state of its calls.
@@ -221,7 +221,10 @@ pub(super) fn script_arguments<'c>(call: &ScriptCall<'c, '_>) -> Result<ScriptAr
     Ok(ScriptArguments {
         keys: words().take(count).collect(),
         arguments: words().skip(count).collect(),
-        times: call.server.script_times().now(),
+        times: RunTimes {
+            request_millis: call.loop_state.request_millis,
+            ..call.server.script_times().now()
+        },
     })
 }
 

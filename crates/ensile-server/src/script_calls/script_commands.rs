@@ -103,6 +103,7 @@ fn run(
     let CommandCalls { has_written, copied_bytes, failed, .. } = calls;
     call.copied_bytes = copied_bytes;
     let line = lua.line();
+    call.loop_state.request_millis.get_or_insert(lua.begun_millis);
     give_back(call.loop_state, lua);
     match ran {
         Ok(()) => Ok(()),

@@ -54,6 +54,8 @@ pub(crate) struct LuaState {
     /// Length of the compiled scripts' sources in bytes.
     compiled_bytes: usize,
     buffers: CallBuffers,
+    /// Begin of the newest run in milliseconds, of the steady clock.
+    pub(crate) begun_millis: u64,
     /// Generation of the cache of sources that the compiled scripts are of.
     generation: u64,
 }
@@ -117,6 +119,7 @@ impl LuaState {
             compiled: HashMap::new(),
             compiled_bytes: 0,
             buffers: CallBuffers::default(),
+            begun_millis: 0,
             generation: 0,
         })
     }
@@ -184,7 +187,7 @@ impl LuaState {
         reply: &mut NewReply<'_>,
     ) -> std::result::Result<(), RunFailure> {
         debug_assert!(reply.is_empty(), "a run begins a reply");
-        self.guard.begin(given.times);
+        self.begun_millis = self.guard.begin(given.times);
         self.state.begin();
         let mut buffers = std::mem::take(&mut self.buffers);
         let ran = self.run_limited(script, given, host, &mut buffers, reply);

@@ -34,4 +34,4 @@ pub(crate) use procedures::Procedures;
 pub use procedures::{ProcedureCall, ProcedureError, ReplyValue};
 pub(crate) use run_guard::LoopScripts;
 pub(crate) use script_cache::{ScriptCache, ScriptHash, hash_from, hash_of, hex_of};
-pub(crate) use script_times::{ScriptTimes, millis_of};
+pub(crate) use script_times::{RunTimes, ScriptTimes, millis_of};

@@ -124,19 +124,23 @@ impl RunGuard {
         self.steady.nanos() / 1_000_000
     }
 
-    /// Begins a run.
-    pub(super) fn begin(&self, times: RunTimes) {
+    /// Begins a run. Returns the time in milliseconds, of the steady clock.
+    pub(super) fn begin(&self, times: RunTimes) -> u64 {
         debug_assert!(!self.has_ended(), "the run before was finished");
-        self.looks.set(0);
+        if times.request_millis.is_none() {
+            self.looks.set(0);
+        }
         let begun_millis = self.steady_millis();
         self.millis_max.set(times.millis_max);
         self.until_millis.set(begun_millis.saturating_add(times.millis_max));
-        self.poll_millis.set(begun_millis.saturating_add(times.busy_millis));
+        let request_millis = times.request_millis.unwrap_or(begun_millis);
+        self.poll_millis.set(request_millis.saturating_add(times.busy_millis));
         self.end.replace(None);
         self.line.set(None);
         // Relaxed, both: see `LoopScripts::kill`.
         self.scripts.is_killed.store(false, Ordering::Relaxed);
         self.scripts.is_running.store(true, Ordering::Relaxed);
+        begun_millis
     }
 
     /// Ends a run, and returns the reason if the end was early.

@@ -20,6 +20,9 @@ pub(crate) struct RunTimes {
     pub(crate) busy_millis: u64,
     /// Longest time.
     pub(crate) millis_max: u64,
+    /// Time at which the first run of the request began, of the steady clock; `None` for the first run. Runs after a
+    /// conflict, and scripts of one queue, have the time until `BUSY` together (W19).
+    pub(crate) request_millis: Option<u64>,
 }
 
 /// Times of scripts, as the settings have them.
@@ -41,7 +44,7 @@ impl ScriptTimes {
         // Relaxed, both: settings.
         let busy_millis = self.busy_millis.load(Ordering::Relaxed);
         let millis_max = self.millis_max.load(Ordering::Relaxed);
-        RunTimes { busy_millis, millis_max }
+        RunTimes { busy_millis, millis_max, request_millis: None }
     }
 
     /// Sets the time from which other clients get `BUSY`, in milliseconds.

@@ -116,6 +116,27 @@ fn w19_a_listener_that_ends_during_a_script_is_forgotten_behind_it() {
 }
 
 #[test]
+fn w19_scripts_of_one_queue_have_the_time_until_busy_together() {
+    // A script takes 3 ms by its looks.
+    let mut rig = Rig::with(|builder| builder.busy_reply_threshold(Duration::from_millis(5)));
+    let (client, other) = (rig.client, rig.connect());
+    for _ in 0..ROUNDS_MAX {
+        rig.play("MULTI | +OK");
+        for _ in 0..3 {
+            assert_eq!(shown(&rig.ask_bytes(client, &[b"EVAL", LONG.as_bytes(), b"0"])), "+QUEUED");
+        }
+        rig.send(client, &[b"EXEC"]);
+        send(&mut rig, other, "GET a");
+        let told = reply(&mut rig, other);
+        assert_eq!(reply(&mut rig, client), "*3 :1 :1 :1");
+        if is_busy(&told) {
+            return;
+        }
+    }
+    panic!("no request has come during the second or third script");
+}
+
+#[test]
 fn a_watch_during_a_script_waits_for_the_end_of_the_script() {
     let mut rig = rig();
     let (client, other) = (rig.client, rig.connect());

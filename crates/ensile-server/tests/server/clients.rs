@@ -143,3 +143,28 @@ fn missing_subcommands_are_refused_by_name() {
         ",
     );
 }
+
+#[test]
+fn a_client_of_long_replies_leaves_other_clients_their_turns() {
+    const REQUESTS: usize = 8;
+    let mut rig = Rig::new();
+    let (client, other) = (rig.client, rig.connect());
+    let value = vec![b'x'; 512 << 10];
+    rig.ask_bytes(other, &[b"SET", b"long", &value]);
+    for round in 0..50 {
+        let requests = b"GET long\r\n".repeat(REQUESTS);
+        rig.clients().send(client, &requests);
+        let told = rig.ask(other, "INFO commandstats");
+        let calls = told.split_once("cmdstat_get:calls=").map_or("0", |(_, rest)| rest);
+        let calls: usize = calls.split(',').next().and_then(|digits| digits.parse().ok()).expect("a number");
+        for _ in 0..REQUESTS {
+            while rig.received(client).is_none() {
+                rig.step();
+            }
+        }
+        if (1..REQUESTS).contains(&calls.saturating_sub(round * REQUESTS)) {
+            return;
+        }
+    }
+    panic!("the other client always waits for all replies");
+}
