@@ -31,11 +31,11 @@ use super::Model;
 use super::sorted_set::MemberPlace;
 
 /// Usual number of members of a block of level 0, and of blocks below a block.
-const FAN_OUT: u64 = 64;
+const FAN_OUT: u64 = 24;
 /// Number of the highest level's blocks beyond which a level is put above.
 const TOP_BLOCKS_MAX: usize = 128;
 /// Number of members of a new block of level 0, if many members come together.
-const NEW_BLOCK_MEMBERS: usize = 96;
+const NEW_BLOCK_MEMBERS: usize = 36;
 
 /// Usual number of members of a block.
 const fn usual(level: u8) -> u64 {
