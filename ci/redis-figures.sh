@@ -55,8 +55,7 @@ begin() {
 
 # ready NAME: waits until the server has loaded its data.
 ready() {
-    until [ "$(redis-cli -p "${ports[$1]}" GET none 2>/dev/null)" = '' ] &&
-        redis-cli -p "${ports[$1]}" PING 2>/dev/null | grep -q PONG; do
+    until [ "$(redis-cli -p "${ports[$1]}" EXISTS none 2>/dev/null)" = 0 ]; do
         kill -0 "${pids[$1]}" 2>/dev/null || die "$1 has ended: $(tail -n 3 "$folder/$1.log")"
         sleep 0.02
     done
@@ -259,7 +258,7 @@ for first in range(0, int(sys.argv[1]), 1000):
 ' "$keys" | redis-cli -p "${ports[$1]}" --pipe >/dev/null
 }
 
-resident() { awk '/^VmRSS/ { print $2 * 1024 }' "/proc/${pids[$1]}/status"; }
+resident() { awk '/^VmRSS/ { printf "%d\n", $2 * 1024 }' "/proc/${pids[$1]}/status"; }
 
 restart() {
     local begin first
