@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - Letters of one sender are taken in the order of their posts. A letter wakes its loop.
-//! - J4: a sender that finds no room is woken once the loop has taken its letters. No loop waits for room: a loop takes
-//!   its letters whatever its own requests wait for.
+//! - J4: a loop that takes its letters wakes the senders that found no room. No loop waits for room: a loop takes its
+//!   letters while its own requests wait.
 //!
 //! Neighbours: a [`ServedProgram`](crate::ServedProgram) posts and takes letters; [`crate::ServingLoop`] hands letters
 //! over; `loop_clients` has the clients.
@@ -99,7 +99,7 @@ impl<L> LoopMail<L> {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// True if a sender may post. Otherwise `waker` is called once the loop has taken its letters (J4).
+    /// True if a sender may post. Otherwise the loop calls `waker` after it takes its letters (J4).
     pub fn has_room(&self, waker: &Waker) -> bool {
         if self.bytes() < MAIL_BYTES_MAX {
             return true;

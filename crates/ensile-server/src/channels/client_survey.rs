@@ -9,7 +9,7 @@ use ensile_serving::Client;
 
 use super::LoopMailBox;
 
-/// Type of a client, as `TYPE` names the types.
+/// Type of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientType {
     Normal,
@@ -19,7 +19,6 @@ pub(crate) enum ClientType {
 }
 
 impl ClientType {
-    /// The type of this name.
     pub(crate) fn of_name(name: &[u8]) -> Option<Self> {
         match name.to_ascii_lowercase().as_slice() {
             b"normal" => Some(Self::Normal),
@@ -29,13 +28,12 @@ impl ClientType {
         }
     }
 
-    /// The type of a client.
     pub(crate) fn of_client<C>(client: &Client<C>) -> Self {
         if client.is_listener { Self::Publish } else { Self::Normal }
     }
 }
 
-/// The clients that a request means. A missing condition holds for all.
+/// Conditions on clients. `None` holds for all clients.
 #[derive(Debug, Default)]
 pub(crate) struct ClientFilter {
     pub(crate) numbers: Option<Vec<u64>>,

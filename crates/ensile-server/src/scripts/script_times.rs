@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use ensile_base::sync::{AtomicU64, Ordering};
 
-/// Time of a script in milliseconds from which other clients get `BUSY`, if no setting has it.
+/// Default time of a script until other clients get `BUSY`, in milliseconds.
 const BUSY_MILLIS: u64 = 5000;
-/// Longest time of a script in milliseconds, if no setting has it.
+/// Default longest time of a script in milliseconds.
 const MILLIS_MAX: u64 = 60_000;
 
 const _: () = assert!(BUSY_MILLIS < MILLIS_MAX, "clients get BUSY before a script ends");
@@ -16,7 +16,7 @@ const _: () = assert!(BUSY_MILLIS < MILLIS_MAX, "clients get BUSY before a scrip
 /// Times of a run in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunTimes {
-    /// Time from which other clients of the loop get `BUSY`.
+    /// Time until other clients of the loop get `BUSY`.
     pub(crate) busy_millis: u64,
     /// Longest time.
     pub(crate) millis_max: u64,
@@ -47,7 +47,7 @@ impl ScriptTimes {
         RunTimes { busy_millis, millis_max, request_millis: None }
     }
 
-    /// Sets the time from which other clients get `BUSY`, in milliseconds.
+    /// Sets the time until other clients get `BUSY`, in milliseconds.
     pub(crate) fn set_busy_millis(&self, millis: u64) {
         // Relaxed: a setting; the next script of any loop sees it soon.
         self.busy_millis.store(millis, Ordering::Relaxed);
